@@ -123,7 +123,7 @@ pub(crate) enum Command {
     Executor(Executor),
     /// Show the settings in effect, and where each value comes from
     Config(Config),
-    /// Show the project's settings that need your trust, and trust them
+    /// Show the project's settings that need your trust and the texts that calls have changed, and trust them
     Trust(Trust),
     /// Run one tool without a model, or print its schema
     Tool(Tool),

@@ -86,8 +86,8 @@ fn judged<'a>(
 
 /// The verdict on the parts of a line that the judge cannot read. It asks if the command is not known, or if a rule that
 /// denies or asks might be about the part. A person who is asked about the line anyway sees the parts too.
-fn unreadable(
-    in_force: &RulesInForce<'_>,
+fn unreadable<'a>(
+    in_force: &RulesInForce<'a>,
     access: &Access,
     call: &[Access],
 ) -> (Action, Option<Rule>) {

@@ -25,4 +25,5 @@ mod run;
 mod run_input;
 mod start;
 mod story;
+mod texts;
 mod trust;

@@ -60,6 +60,7 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
     for key in [
         "model",
         "provider.evil",
+        "provider.anthropic",
         "plugin[0]",
         "plugin[1]",
         "mcp.local",

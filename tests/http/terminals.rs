@@ -412,6 +412,19 @@ fn git_tells_the_states_of_files() {
     let expected = json!({ "path": "changed.txt", "added": 2, "removed": 1, "status": "modified" });
     assert_eq!(find(&server.get("/file/status").ok(), "path", "changed.txt"), expected);
     assert!(!ran.exists(), "a program of the repository ran");
+    // attributes of a commit, which no file in the project shows
+    std::fs::remove_file(site.project().join(".git/info/attributes")).unwrap();
+    site.file(".gitattributes", "*.txt filter=evil diff=evil\n");
+    git(&["update-index", "--add", ".gitattributes"]);
+    git(&["-c", "filter.evil.required=false", "commit", "-q", "-m", "second", ".gitattributes"]);
+    git(&["config", "attr.tree", "HEAD"]);
+    git(&["rm", "-q", "--cached", ".gitattributes"]);
+    std::fs::remove_file(site.project().join(".gitattributes")).unwrap();
+    site.file("changed.txt", "one\n2\n3\n4\n");
+    let _ = std::fs::remove_file(&ran);
+    let states = server.get("/vcs/status").ok();
+    assert_eq!(find(&states, "file", "changed.txt")["additions"], 3);
+    assert!(!ran.exists(), "a program ran that the attributes of a commit name");
     std::fs::create_dir(site.path("plain")).unwrap();
     let plain = format!("/vcs/status?directory={}", site.path("plain").display());
     assert_eq!(server.get(&plain).ok(), json!([]));

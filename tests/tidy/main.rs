@@ -124,6 +124,51 @@ fn every_promise_names_its_test() {
     }
 }
 
+/// The table of security has one row a line, with what is not covered, and the files of its tests exist.
+#[test]
+fn every_promise_of_security_names_its_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let (_, table) = page.split_once("\n## All promises\n").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    assert!(rows.len() > 90, "{} rows", rows.len());
+    assert!(
+        !page.replace(table, "").contains("| promise | test"),
+        "there is one table of promises"
+    );
+    for row in rows {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [_, tests, _] = cells[..] else { panic!("promise, test, not covered: {row}") };
+        let paths: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!paths.is_empty(), "{row}");
+        for path in paths {
+            assert!(root.join(path).exists(), "there is no {path}: {row}");
+        }
+    }
+}
+
+/// Where `temp_dir` is used, and how a name that somebody else has taken there does no harm.
+const TEMPORARY: [(&str, &str); 2] = [
+    ("bin/commands/demo.rs", "a folder that must not exist yet"),
+    ("store/src/sled_engine/database.rs", "folders of `tempfile`"),
+];
+
+/// Another user, or a command, can put a link there under a name that is known before.
+#[test]
+fn nothing_has_a_fixed_name_in_a_shared_temporary_folder() {
+    let product = |source: &Source| {
+        !source.is_test() && (source.path.contains("/src/") || source.path.starts_with("bin/"))
+    };
+    let mut found = users(&["temp_dir()"], product);
+    for (path, what) in TEMPORARY {
+        let before = found.len();
+        found.retain(|line| !line.starts_with(path));
+        assert!(found.len() < before, "{path} uses it no more: {what}");
+    }
+    assert_none("use `tempfile`, or say in `TEMPORARY` why it is safe", &found);
+}
+
 #[test]
 fn the_core_touches_nothing_of_the_world() {
     let words = [

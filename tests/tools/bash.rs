@@ -100,3 +100,34 @@ fn a_line_that_leaves_the_worktree_is_not_run_alone() {
         assert_eq!(told["metadata"]["error_kind"], "outside_workspace", "{command}: {told}");
     }
 }
+
+/// A clone can bring one: it is a folder of ordinary files, and git would run what its settings say.
+#[test]
+fn git_runs_nothing_of_a_bare_repository_in_the_project() {
+    let site = Site::scripted(&script(json!([])));
+    let ran = site.path("ran");
+    for name in ["objects/x", "refs/x", "deep/x"] {
+        site.file(&format!("docs/{name}"), "");
+    }
+    site.file("docs/HEAD", "ref: refs/heads/main\n");
+    let program = format!("touch {}; false", ran.display());
+    let settings = format!("[core]\nbare = false\nworktree = ..\nfsmonitor = {program:?}\n");
+    site.file("docs/config", settings);
+    let lines = ["cd docs && git status", "git -C docs status", "cd docs/deep; git add -A"];
+    let refused = |site: &Site, line: &str| {
+        let told = tool(site, &json!({ "command": line }));
+        told["output"].as_str().unwrap().contains("cannot use bare repository")
+    };
+    for line in lines {
+        assert!(refused(&site, line) && !ran.exists(), "{line}");
+    }
+    // one that the line names is meant
+    assert!(!refused(&site, "git --git-dir docs config core.bare"));
+    // and the user can say otherwise, as for Bundler
+    let site = site
+        .setting("/environment", json!(["GIT_CONFIG_*"]))
+        .env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "safe.bareRepository")
+        .env("GIT_CONFIG_VALUE_0", "all");
+    assert!(!refused(&site, lines[0]) && ran.exists());
+}

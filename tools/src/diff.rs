@@ -29,6 +29,11 @@ pub struct FilePreview {
 }
 
 impl FilePreview {
+    /// The change of a text that has happened.
+    pub fn of_texts(name: &str, path: &Path, before: Option<&str>, now: &str) -> Self {
+        Self::new(name, path, &describe(name, before, now))
+    }
+
     /// Makes a preview from the fields of [`describe`].
     pub(crate) fn new(name: &str, path: &Path, fields: &Map<String, Value>) -> Self {
         let number = |name| fields.get(name).and_then(Value::as_u64).unwrap_or_default();

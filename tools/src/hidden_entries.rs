@@ -314,6 +314,7 @@ mod tests {
             home: Some(home.clone()),
             config: Some(home.join(".config")),
             skills: Vec::new(),
+            data: None,
         };
         let variables = [
             ("PATH", format!("/usr/bin:{}", home.join(".fancy/bin").display())),

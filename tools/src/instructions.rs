@@ -13,14 +13,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::rules::{self, Action};
+use leftfold_files::texts::{INSTRUCTIONS, InForce, SKIPPED, Texts};
 
 use crate::{Instructed, Output, Workspace, confined, paths, text};
 
 pub use globs::matching;
 pub use pages::fetch;
-
-/// File names with instructions in a folder. The first that exists counts.
-const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// Most bytes of one file that a model sees.
 pub const MAX_BYTES: usize = 64 * 1024;
@@ -70,11 +68,16 @@ impl Problem {
     }
 }
 
-/// The file with instructions in `folder`, if there is one. Folders are skipped. Any other entry of
+/// The file with instructions in `folder`: the first that has a text in force. Folders are skipped. Any other entry of
 /// that name counts, so that its problem is reported.
-pub fn in_folder(folder: &Path) -> Option<PathBuf> {
-    let named = NAMES.iter().map(|name| folder.join(name));
-    named.into_iter().find(|path| path.symlink_metadata().is_ok() && !path.is_dir())
+pub fn in_folder(folder: &Path, texts: &Texts) -> Option<PathBuf> {
+    in_folder_on_disk(folder).find(|path| texts.has(path))
+}
+
+/// The files of such a name in `folder`.
+pub fn in_folder_on_disk(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let named = INSTRUCTIONS.map(|name| folder.join(name)).into_iter();
+    named.filter(|path| path.symlink_metadata().is_ok() && !path.is_dir())
 }
 
 /// Where the links of a project's instruction files may lead.
@@ -98,14 +101,28 @@ pub fn is_readable_by_default(path: &str) -> bool {
     rules::evaluate(&rules, "read", path).is_some_and(|rule| rule.action == Action::Allow)
 }
 
-/// Loads the instructions in `file`. `None` if it is empty. A project's file has `bounds`.
+/// Loads the instructions in `file`. `None` if it is empty, or nothing of it is in force. A project's file has `bounds`.
 ///
 /// # Errors
 /// The file cannot be read, is not UTF-8 text, lies outside the worktree, or is a link to `.git` or to a file
 /// that a model may not read without a question.
-pub fn load(file: &Path, bounds: Option<Bounds<'_>>) -> Result<Option<Instructions>, Problem> {
+pub fn load(
+    file: &Path,
+    bounds: Option<Bounds<'_>>,
+    texts: &Texts,
+) -> Result<Option<Instructions>, Problem> {
     let source = file.display().to_string();
     let problem = |problem: String| Problem::new(source.clone(), problem);
+    match texts.in_force(file) {
+        InForce::AsOnDisk => {}
+        InForce::Nothing => return Ok(None),
+        InForce::Older { text, link } => {
+            let is_readable = |link: &str| bounds.is_none_or(|bounds| (bounds.is_readable)(link));
+            let text = Some(text).filter(|_| link.is_none_or(is_readable));
+            let path = Some(file.to_owned());
+            return Ok(text.and_then(|text| instructions(source, path, text, false)));
+        }
+    }
     let path = paths::real(file).map_err(|error| problem(error.to_string()))?;
     if let Some(Bounds { worktree, is_readable }) = bounds {
         let Ok(inside) = path.strip_prefix(worktree) else {
@@ -199,18 +216,25 @@ fn on_the_way(path: &Path, cx: &Workspace, known: &Instructed) -> Vec<Instructio
     else {
         return Vec::new();
     };
+    let texts = cx.user_folders.texts(&worktree);
     let is_new = |folder: &&Path| {
         let told_by = |other: &PathBuf| other.starts_with(folder) && other.is_file();
         !known.reading.iter().any(told_by)
     };
     // the prompt already contains those of the directory and its parents
     let below = |folder: &&Path| folder.starts_with(&worktree) && !directory.starts_with(folder);
+    // texts of other people, which are not watched
+    let is_foreign = |folder: &Path| {
+        let below = folder.strip_prefix(&worktree).unwrap_or(folder);
+        below.components().any(|part| SKIPPED.iter().any(|name| part.as_os_str() == *name))
+    };
     let folders = path.parent().into_iter().flat_map(Path::ancestors).take_while(below);
+    let folders = folders.filter(|folder| !is_foreign(folder));
     let mut found: Vec<Instructions> = if path.is_file() {
-        let files = folders.filter(is_new).filter_map(in_folder);
+        let files = folders.filter(is_new).filter_map(|folder| in_folder(folder, &texts));
         let is_readable = &is_readable_by_default;
         let bounds = Bounds { worktree: &worktree, is_readable };
-        files.filter_map(|file| load(&file, Some(bounds)).ok()?).collect()
+        files.filter_map(|file| load(&file, Some(bounds), &texts).ok()?).collect()
     } else {
         Vec::new()
     };

@@ -466,7 +466,7 @@ mod tests {
         let folders = crate::UserFolders {
             home: Some(home.clone()),
             config: Some(site.path("config")),
-            skills: Vec::new(),
+            ..crate::UserFolders::default()
         };
         let workspace = |worktree: &Path| Workspace {
             user_folders: folders.clone(),

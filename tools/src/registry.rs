@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leftfold_events::Json;
-use leftfold_events::event::{BatchCall, CallKind, CallSpec, Resolution};
+use leftfold_events::event::{BatchCall, CallKind, CallSpec, Class, Resolution};
 use leftfold_events::state::Outcome;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::STRUCTURED_OUTPUT;
+use leftfold_files::texts::Texts;
 use serde_json::json;
 
 use crate::protected;
@@ -173,6 +174,9 @@ fn unknown(name: &str, offered: Option<&[String]>) -> Error {
 /// Arguments may differ from the resolved ones, because secrets are inserted now. Paths may not:
 /// the call is resolved again and refused if they have changed since they were judged.
 pub async fn run(resolved: &Resolution, cx: Context) -> Output {
+    if let Err(error) = note_texts(resolved, &cx).await {
+        return Output::failed(&error);
+    }
     if find(&resolved.name).is_none() {
         for source in &cx.workspace.sources {
             if let Some(output) = source.run(resolved, &cx).await {
@@ -190,6 +194,26 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
         Ok((tool, plan)) => execute(tool, plan, cx).await,
         Err(error) => Output::failed(&error),
     }
+}
+
+/// Before a call may change files: notes the texts that models obey, so that a changed one is not obeyed unseen.
+async fn note_texts(resolved: &Resolution, cx: &Context) -> Result<(), Error> {
+    let Workspace { user_folders, worktree, remote, .. } = &*cx.workspace;
+    let changes = matches!(resolved.class, Class::Write | Class::Command);
+    let Some(data) = user_folders.data.clone().filter(|_| changes && remote.is_none()) else {
+        return Ok(());
+    };
+    if cx.caller.session.is_empty() {
+        return Ok(());
+    }
+    let (worktree, session) = (worktree.clone(), cx.caller.session.clone());
+    let noting = move || Texts::begin(&data, &worktree, &session);
+    let noted = tokio::task::spawn_blocking(noting).await.map_err(std::io::Error::other);
+    noted.flatten().map_err(|error| {
+        Error::Io(format!(
+            "The project's instructions cannot be noted, so nothing was run: {error}."
+        ))
+    })
 }
 
 /// Plans the call again. An error if its paths have changed since it was resolved.

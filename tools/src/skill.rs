@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::{Access, CallKind, Class};
+use leftfold_files::texts::Texts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -54,7 +55,8 @@ impl Typed for Skill {
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
         let cancel = cx.cancel.clone();
         let path = paths::only(paths)?;
-        let loading = tokio::task::spawn_blocking(move || load(args.name.trim(), &path));
+        let texts = cx.workspace.user_folders.texts(&cx.workspace.worktree);
+        let loading = tokio::task::spawn_blocking(move || load(args.name.trim(), &path, &texts));
         tokio::select! {
             () = cancel.cancelled() => Err(Error::Cancelled),
             loaded = loading => {
@@ -96,10 +98,10 @@ fn missing(name: &str, found: &FoundSkills) -> String {
     text
 }
 
-fn load(name: &str, path: &Path) -> Result<Output, Error> {
+fn load(name: &str, path: &Path, texts: &Texts) -> Result<Output, Error> {
     let folder = path.parent().unwrap_or(path);
     let (skill, body) =
-        skills::read(path, folder).map_err(|problem| Error::Io(format!("{problem}.")))?;
+        skills::read(path, folder, texts).map_err(|problem| Error::Io(format!("{problem}.")))?;
     let (files, more) = listed(folder);
     let mut text =
         format!("Skill: {name}\nIts folder, where relative paths start: {}\n", folder.display());

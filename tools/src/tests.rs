@@ -118,3 +118,69 @@ async fn nothing_that_a_tool_is_called_with_does_harm() {
         }
     }
 }
+
+type Trap = fn(&Site);
+
+/// A command of the sandbox may change the worktree at any moment: here between the check of a call and its run.
+#[tokio::test]
+async fn a_link_that_a_command_has_made_leads_no_write_outside() {
+    let patch =
+        |text: &str| json!({ "patchText": format!("*** Begin Patch\n{text}\n*** End Patch") });
+    let edits = json!([{ "oldString": "old", "newString": "new" }]);
+    let calls = [
+        ("write", json!({ "filePath": "sub/f", "content": "new" })),
+        ("edit", json!({ "filePath": "sub/f", "oldString": "old", "newString": "new" })),
+        ("multiedit", json!({ "filePath": "sub/f", "edits": edits })),
+        ("apply_patch", patch("*** Update File: sub/f\n@@\n-old\n+new")),
+        ("apply_patch", patch("*** Delete File: sub/f")),
+        ("apply_patch", patch("*** Update File: sub/f\n*** Move to: moved\n@@\n-old\n+new")),
+        ("write", json!({ "filePath": "sub/made/f", "content": "new" })),
+        ("apply_patch", patch("*** Add File: sub/made/f\n+new")),
+    ];
+    let traps: [(&str, Trap); 4] = [
+        ("hard link", |site| {
+            std::fs::remove_file(site.path("sub/f")).unwrap();
+            std::fs::hard_link(site.outside("f"), site.path("sub/f")).unwrap();
+        }),
+        ("link", |site| {
+            std::fs::remove_file(site.path("sub/f")).unwrap();
+            symlink(site.outside("f"), site.path("sub/f")).unwrap();
+        }),
+        ("link of the folder", |site| {
+            std::fs::rename(site.path("sub"), site.path("gone")).unwrap();
+            symlink(site.outside(""), site.path("sub")).unwrap();
+        }),
+        ("link of a folder to make", |site| {
+            symlink(site.outside("made"), site.path("sub/made")).unwrap();
+        }),
+    ];
+    for (tool, input) in &calls {
+        for (name, trap) in &traps {
+            for is_early in [true, false] {
+                let site = Site::new();
+                site.file("sub/f", "old\n");
+                std::fs::write(site.outside("f"), "old\n").unwrap();
+                let what = format!("{tool} {input}, {name}, before the check: {is_early}");
+                if is_early {
+                    trap(&site);
+                }
+                let resolved = site.resolve(tool, input);
+                if is_early {
+                    let outside = site.outside("").display().to_string();
+                    let leads_out = resolved.paths.iter().any(|path| path.starts_with(&outside));
+                    let is_asked =
+                        resolved.access.iter().any(|it| it.permission == "external_directory");
+                    assert!(!leads_out || is_asked, "{what}: {resolved:?}");
+                    if leads_out {
+                        continue;
+                    }
+                } else {
+                    trap(&site);
+                }
+                let _ = crate::run(&resolved, site.context()).await;
+                assert_eq!(std::fs::read_to_string(site.outside("f")).unwrap(), "old\n", "{what}");
+                assert_eq!(std::fs::read_dir(site.outside("")).unwrap().count(), 1, "{what}");
+            }
+        }
+    }
+}

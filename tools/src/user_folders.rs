@@ -1,6 +1,8 @@
 //! The user's own folders, where skills and instructions may be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use leftfold_files::texts::Texts;
 
 /// The user's folders, as absolute paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub struct UserFolders {
     pub config: Option<PathBuf>,
     /// Further folders of skills, named in settings.
     pub skills: Vec<SkillFolder>,
+    /// The data folder, which remembers the texts of projects that are in force. `None`: all are as they are on disk.
+    pub data: Option<PathBuf>,
 }
 
 impl UserFolders {
@@ -17,7 +21,12 @@ impl UserFolders {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
         let home = absolute("HOME");
         let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
-        Self { home, config, skills: Vec::new() }
+        Self { home, config, skills: Vec::new(), data: None }
+    }
+
+    /// The texts of a project that are in force.
+    pub fn texts(&self, worktree: &Path) -> Texts {
+        Texts::load(self.data.as_deref(), worktree)
     }
 }
 

@@ -134,7 +134,11 @@ impl SessionState {
         {
             return Ok(());
         }
-        trust::ask(&self.shared, ticket, &mut self.asked_trust).await?;
+        if let Some(mut client) = self.shared.client() {
+            // so that what the turn before has changed is known. A client of a node that has ended says nothing
+            let _ = client.remembered().await;
+        }
+        Box::pin(trust::ask(&self.shared, ticket, &mut self.asked_trust)).await?;
         if self.shared.prompts.answer_cancelled(ticket) {
             return Ok(());
         }

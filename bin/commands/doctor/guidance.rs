@@ -90,4 +90,18 @@ pub(super) fn texts(found: &mut Findings, settings: &Settings, directory: &Path,
     for problem in problems {
         found.warning(problem, "it is left out until you fix this");
     }
+    match leftfold_runtime::texts::held(directory) {
+        Ok(held) => held.iter().for_each(|text| {
+            let path = leftfold_view::clean::visible_line(&text.path);
+            let what =
+                format!("{path}: a call of the agent has changed it, and nobody has accepted that");
+            found.warning(
+                what,
+                "the text from before is in force; `leftfold trust` shows the difference",
+            );
+        }),
+        Err(error) => {
+            found.warning(format!("{error:#}"), "no text of the project is in force until then");
+        }
+    }
 }

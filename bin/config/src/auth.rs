@@ -7,11 +7,10 @@
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use leftfold_events::Sha256;
+use leftfold_files::texts;
 use serde_json::{Map, Value, json};
 
 use crate::files;
@@ -167,8 +166,7 @@ pub fn path(env: Env<'_>) -> Option<PathBuf> {
 
 /// The folder with what the user has decided for a project: approvals and trust.
 pub fn project_folder(worktree: &Path, env: Env<'_>) -> Option<PathBuf> {
-    let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
-    Some(path(env)?.with_file_name("projects").join(hash))
+    Some(texts::project_folder(path(env)?.parent()?, worktree))
 }
 
 /// The file with the OAuth tokens of MCP servers, beside the keys of providers.

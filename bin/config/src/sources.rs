@@ -4,8 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use leftfold_files::texts::{InForce, Texts};
 use serde_json::{Value, json};
 
+use crate::auth;
 use crate::error::Error;
 use crate::files;
 use crate::markdown::{self, Entered};
@@ -50,8 +52,13 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     let (worktree, foreign) = worktree::find(&directory);
     // the first that a process learns of a project: nothing in it is started by its name
     leftfold_programs::distrust(&worktree);
+    let data = auth::path(env).and_then(|keys| Some(keys.parent()?.to_owned()));
+    for path in data.iter().flat_map(|data| Texts::looked_at(data, &worktree)) {
+        files::exists(&path);
+    }
     let mut all = Gathered {
         home: absolute(env, "HOME"),
+        texts: Texts::load(data.as_deref(), &worktree),
         worktree,
         documents: Vec::new(),
         warnings: Vec::new(),
@@ -162,6 +169,8 @@ enum Owner {
 
 struct Gathered {
     home: Option<PathBuf>,
+    /// The project's texts in force.
+    texts: Texts,
     worktree: PathBuf,
     documents: Vec<Document>,
     warnings: Vec<String>,
@@ -187,7 +196,7 @@ impl Gathered {
             if self.leads_out(&path, owner) {
                 continue;
             }
-            if let Some(text) = existing(&path, self.root(owner))? {
+            if let Some(text) = self.existing(&path, owner)? {
                 self.file(&path, (own, owner), text, None);
             }
         }
@@ -224,11 +233,22 @@ impl Gathered {
                     }
                 }
             }
-            let text = read_found(&path, self.root(owner))
-                .map_err(|error| unreadable(path.clone(), &error, false))?;
-            self.file(&path, (own, owner), text, Some(entered));
+            if let Some(text) = self.existing(&path, owner)? {
+                self.file(&path, (own, owner), text, Some(entered));
+            }
         }
         Ok(())
+    }
+
+    /// The text in force of a file, if it exists.
+    fn existing(&self, path: &Path, owner: Owner) -> Result<Option<String>, Error> {
+        match self.texts.in_force(path) {
+            InForce::Older { text, .. } if owner == Owner::Project => Ok(Some(text.to_owned())),
+            InForce::Nothing if owner == Owner::Project => Ok(None),
+            InForce::AsOnDisk | InForce::Older { .. } | InForce::Nothing => {
+                existing(path, self.root(owner))
+            }
+        }
     }
 
     /// The folder that no link of these files may leave.

@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -24,9 +25,11 @@ use leftfold_store::Imports;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
+use crate::gather::TurnSettings;
 use crate::only_people;
 use crate::session_paths::SessionPlace;
 use crate::session_tree::{self, Follow};
+use crate::texts::TextWatch;
 use leftfold_view::QuestionId;
 
 /// How long the end of a program waits for a slow disk to store an approval.
@@ -155,13 +158,16 @@ pub struct Memory(watch::Receiver<Seq>);
 
 impl Memory {
     /// Starts an observer that remembers, for the project, every "always" in the session and its
-    /// children, except in imported events.
+    /// children, except in imported events. It also holds the texts that turns after the event `head` have changed.
     pub async fn start(
-        worktree: &Path,
+        turn_settings: Arc<TurnSettings>,
         place: &SessionPlace,
+        head: Seq,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
         let (session, imports) = (place.session, Imports::of(&place.store)?);
-        let records = Records { worktree: worktree.to_owned(), imports, asked: HashMap::new() };
+        let worktree = turn_settings.approvals_of();
+        let texts = TextWatch::new(turn_settings, session, head);
+        let records = Records { worktree, imports, asked: HashMap::new(), texts };
         let (sink, seen) = session_tree::follow(session, records).await?;
         Ok((Self(seen), sink))
     }
@@ -180,6 +186,7 @@ struct Records {
     imports: Imports,
     /// The rules that an "always" answer to each open question would allow.
     asked: HashMap<QuestionId, Vec<Rule>>,
+    texts: TextWatch,
 }
 
 impl Follow for Records {
@@ -192,6 +199,7 @@ impl Follow for Records {
                 crate::note(&format!("leftfold: {error:#}"));
             }
         }
+        self.texts.take(events).await;
     }
 }
 

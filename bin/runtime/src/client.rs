@@ -181,7 +181,7 @@ impl Client {
         let opened = opened.context("the node has died")??;
         let session = setup.place.session;
         let (memory, sink) =
-            Memory::start(&setup.turn_settings.approvals_of(), &setup.place).await?;
+            Memory::start(setup.shared_settings(), &setup.place, opened.head).await?;
         let client = Self::new(session, Link::Here { node, memory });
         // After a crash, approvals may be missing from the project's file; they are remembered now.
         let from = if opened.unfinished { 1 } else { opened.head + 1 };

@@ -20,6 +20,7 @@ use leftfold_events::{Json, Time};
 use crate::workplace::Workplace;
 
 pub use agent::Agent;
+pub(crate) use instructions::named;
 pub use instructions::{Named, Sources};
 
 /// The choices of settings and command line.
@@ -107,6 +108,7 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     let pieces = first.pieces(0).chain(second.pieces(1)).collect();
     options.sources.system = pieces;
     options.sources.rules = rule_sources;
+    options.sources.held = found.held;
     let config =
         TurnConfig { system, tools, rules, model: turn_settings.model, options, prompt: name };
     (config, problems)

@@ -9,6 +9,7 @@
 //! | `gathering` | the threads on which all this is read |
 //! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
 //! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
+//! | `trust`, `texts` | the questions whether to trust a project's settings, and to obey texts that calls have changed |
 //! | `search`, `formatting`, `language_servers` | the search services that settings name, and the formatters and language servers that they turn on |
 //! | `sign_in`, `account_models` | signing in at vendors, requests with tokens that expire, and the models of accounts |
 //! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
@@ -67,6 +68,7 @@ pub mod socket;
 pub mod specs;
 pub mod stats;
 pub mod subscription;
+pub mod texts;
 mod thread_watch;
 pub mod trust;
 pub mod turn_config;

@@ -38,7 +38,8 @@ pub fn user_folders(settings: &Settings) -> UserFolders {
     let folders = settings.skill_folders.iter();
     let folders = folders
         .map(|SkillFolder { path, own }| skills::SkillFolder { path: path.clone(), own: *own });
-    UserFolders { skills: folders.collect(), ..UserFolders::of_environment() }
+    let data = data_dir().ok();
+    UserFolders { skills: folders.collect(), data, ..UserFolders::of_environment() }
 }
 
 /// The store that this process was told to use for all sessions.

@@ -22,7 +22,7 @@ use crate::turn_config::{
     self, Extensions, Inherited, Overrides, PromptOptions, Resolved, SessionConfigs, resolve,
 };
 use crate::workplace::Workplace;
-use crate::{gather, sandbox, secrets, session_paths, warnings};
+use crate::{gather, sandbox, secrets, session_paths, texts, warnings};
 
 /// The parts of a prompt besides its text: the configuration, the world that it is for, and the agent
 /// and model that answer.
@@ -126,6 +126,7 @@ impl SessionSetup {
 
     /// The configuration in force right now.
     pub fn config(&self) -> TurnConfig {
+        texts::name(&self.turn_settings);
         turn_config::gather(self.turn_settings.clone(), &self.extensions)
     }
 
@@ -145,6 +146,11 @@ impl SessionSetup {
     /// Whether a person can be asked.
     pub fn asks(&self) -> bool {
         self.turn_settings.options.ask == AskMode::Ask
+    }
+
+    /// A copy that is not on the stack, where it would take much of a thread's room.
+    pub(crate) fn shared_settings(&self) -> Arc<TurnSettings> {
+        Arc::new(self.turn_settings.clone())
     }
 
     fn created_event(&self) -> Session {

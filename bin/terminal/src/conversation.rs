@@ -15,6 +15,7 @@ use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::redact_output;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::texts;
 use leftfold_runtime::trust;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_store::Reader;
@@ -446,7 +447,7 @@ impl Conversation {
     /// Carries out a line that the user has entered.
     fn submit(&mut self, text: String) -> anyhow::Result<()> {
         match Entered::of(&text) {
-            Entered::Prompt => self.prompt(text),
+            Entered::Prompt => self.prompt(text)?,
             Entered::Shell(line) => {
                 let line = line.to_owned();
                 self.shell = Some(line.clone());
@@ -455,8 +456,8 @@ impl Conversation {
             Entered::Own(own, argument, word) if !own.yields || !self.has_own(word) => {
                 self.own_command(own, argument);
             }
-            Entered::Own(..) => self.prompt(text),
-            Entered::Other(command) if self.has_own(command) => self.prompt(text),
+            Entered::Own(..) => self.prompt(text)?,
+            Entered::Other(command) if self.has_own(command) => self.prompt(text)?,
             Entered::Other(command) => {
                 let command = command.to_owned();
                 self.app.settle(false);
@@ -466,9 +467,31 @@ impl Conversation {
         Ok(())
     }
 
-    fn prompt(&mut self, text: String) {
+    /// Asks about texts that calls have changed before the prompt has them. Ctrl-C takes the prompt back.
+    fn prompt(&mut self, text: String) -> anyhow::Result<()> {
+        let directory = self.job.setup.turn_settings.directory.clone();
+        if texts::held(&directory)?.iter().any(|text| !text.is_refused)
+            && !self.ask_on_terminal(|| super::trust::ask_about_texts(&directory))?
+        {
+            self.app.settle(true);
+            return Ok(());
+        }
         let files = self.attachments.of(&text);
         self.begin("sending the prompt", |job| Box::pin(job.prompt(text, files)));
+        Ok(())
+    }
+
+    /// Whether a question without a session was answered, and not cut off by Ctrl-C.
+    fn ask_on_terminal(
+        &mut self,
+        ask: impl FnOnce() -> anyhow::Result<(Option<bool>, String)>,
+    ) -> anyhow::Result<bool> {
+        self.release_terminal();
+        let asked = tokio::task::block_in_place(ask);
+        self.take_terminal()?;
+        let (answer, typed) = asked?;
+        self.app.keep(&typed);
+        Ok(answer.is_some())
     }
 
     /// A path was pasted. If an image or PDF is there, a marker stands for it.
@@ -610,12 +633,7 @@ impl Conversation {
         if *directory == self.job.setup.turn_settings.directory || !trust::is_pending(directory) {
             return Ok(true);
         }
-        self.release_terminal();
-        let asked = tokio::task::block_in_place(|| super::trust::ask_once(directory));
-        self.take_terminal()?;
-        let (answer, typed) = asked?;
-        self.app.keep(&typed);
-        Ok(answer.is_some())
+        self.ask_on_terminal(|| super::trust::ask_once(directory))
     }
 
     /// Begins a new session of the same project, with the same choices.

@@ -26,6 +26,9 @@ pub struct Sources {
     /// In the order of the rules of all lists of restrictions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restrictions: Vec<RuleSource>,
+    /// Files whose text on disk is not in force, because calls have changed it and nobody has accepted that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<String>,
 }
 
 /// A piece of a block of the system prompt.

@@ -292,8 +292,10 @@ impl Executor {
         let mut folders: Vec<&Path> = inside.collect();
         folders.reverse();
         let mut files = Vec::new();
-        for file in folders.into_iter().filter_map(instructions::in_folder) {
-            match instructions::load(&file, Some(bounds)) {
+        let texts = UserFolders::default().texts(worktree);
+        for file in folders.into_iter().filter_map(|folder| instructions::in_folder(folder, &texts))
+        {
+            match instructions::load(&file, Some(bounds), &texts) {
                 Ok(Some(loaded)) => files.push(InstructionFile {
                     path: loaded.path.unwrap_or_else(|| file.clone()),
                     source: loaded.source,

@@ -8,6 +8,7 @@ mod git;
 mod rules;
 #[cfg(test)]
 mod tests;
+pub mod texts;
 mod walk;
 
 use std::fs::{File, Metadata};

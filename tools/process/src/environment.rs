@@ -115,6 +115,12 @@ const SERVICES: &[&str] = &["DISPLAY", "SSH_AUTH_SOCK", "WAYLAND_DISPLAY", "XDG_
 const FIXED: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_EDITOR", "true")];
 
+/// The setting of git for repositories without a worktree.
+const BARE_REPOSITORY: &str = "safe.bareRepository";
+
+/// The most settings of git that the user's variables may hold.
+const MAX_GIT_SETTINGS: usize = 1_000;
+
 /// The environment of commands: the allowed part of this process's environment. `added` names
 /// further variables; a `*` at the end of a name stands for any rest.
 pub fn environment(added: &[String]) -> Vec<(OsString, OsString)> {
@@ -126,7 +132,30 @@ fn allowed(
     added: &[String],
 ) -> Vec<(OsString, OsString)> {
     let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
-    all.filter(|(name, value)| passes(name, value, added)).chain(fixed).collect()
+    let passed: Vec<_> = all.filter(|(name, value)| passes(name, value, added)).collect();
+    let guard = git_guard(&passed);
+    passed.into_iter().chain(fixed).chain(guard).collect()
+}
+
+/// Variables that let git use a bare repository only where a command names it (`--git-dir`, `GIT_DIR`). A project
+/// can contain one, and git would run the programs in its settings. They follow the settings of git that are
+/// `passed`, if these do not decide it.
+fn git_guard(passed: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let value = |name: &str| {
+        let found = passed.iter().find(|(passed, _)| passed == name);
+        found.and_then(|(_, value)| value.to_str())
+    };
+    let count = value("GIT_CONFIG_COUNT").and_then(|count| count.parse::<usize>().ok());
+    let count = count.filter(|count| *count < MAX_GIT_SETTINGS).unwrap_or_default();
+    let key = |n| value(&format!("GIT_CONFIG_KEY_{n}")).unwrap_or_default();
+    if (0..count).any(|n| key(n).eq_ignore_ascii_case(BARE_REPOSITORY)) {
+        return Vec::new();
+    }
+    vec![
+        (format!("GIT_CONFIG_KEY_{count}").into(), BARE_REPOSITORY.into()),
+        (format!("GIT_CONFIG_VALUE_{count}").into(), "explicit".into()),
+        ("GIT_CONFIG_COUNT".into(), (count + 1).to_string().into()),
+    ]
 }
 
 fn passes(name: &OsStr, value: &OsStr, added: &[String]) -> bool {
@@ -139,15 +168,19 @@ fn passes(name: &OsStr, value: &OsStr, added: &[String]) -> bool {
         None => name == added,
     };
     let ours = name.starts_with("LEFTFOLD_");
+    // the name of a setting of git, not a key
+    let is_credential = is_credential(name) && !name.starts_with("GIT_CONFIG_KEY_");
     NAMES.contains(&name)
         || (ADDRESSES.contains(&name) && !value.as_encoded_bytes().contains(&b'@'))
-        || (!ours && !is_credential(name) && {
+        || (!ours && !is_credential && {
             name.starts_with("LC_") || name.starts_with("XDG_") || added.iter().any(asked_for)
         })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -175,6 +208,48 @@ mod tests {
             let vars = allowed([(name.into(), value.into())].into_iter(), &[]);
             let found = vars.contains(&(name.into(), value.into()));
             assert_eq!(found, passed, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn git_uses_a_bare_repository_only_where_it_is_named_unless_the_user_says_otherwise() {
+        let setting = |n: usize, key: &str, value: &str| {
+            let name = |what| format!("GIT_CONFIG_{what}_{n}");
+            [(name("KEY"), key.to_owned()), (name("VALUE"), value.to_owned())]
+        };
+        let count = |n: &str| [("GIT_CONFIG_COUNT".to_owned(), n.to_owned())];
+        let guard = |n| setting(n, "safe.bareRepository", "explicit");
+        let names = [setting(0, "user.name", "me"), setting(1, "user.email", "a@b")].concat();
+        let off = setting(0, "Safe.barerepository", "all");
+        for (of_user, added, expected) in [
+            (vec![], "", [count("1").as_slice(), &guard(0)].concat()),
+            // they do not reach the command
+            (
+                [count("2").as_slice(), &names].concat(),
+                "",
+                [count("1").as_slice(), &guard(0)].concat(),
+            ),
+            (
+                [count("2").as_slice(), &names].concat(),
+                "GIT_CONFIG_*",
+                [names.as_slice(), &count("3"), &guard(2)].concat(),
+            ),
+            (
+                [count("1").as_slice(), &off].concat(),
+                "GIT_CONFIG_*",
+                [count("1").as_slice(), &off].concat(),
+            ),
+            (count("-1").to_vec(), "GIT_*", [count("1").as_slice(), &guard(0)].concat()),
+        ] {
+            let of_user = of_user.into_iter().map(|(name, value)| (name.into(), value.into()));
+            let all = allowed(of_user, &[added.to_owned()]);
+            // the last one counts
+            let found: BTreeMap<String, String> = all
+                .into_iter()
+                .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
+                .filter(|(name, _)| name.starts_with("GIT_CONFIG_"))
+                .collect();
+            assert_eq!(found, BTreeMap::from_iter(expected), "{added}");
         }
     }
 

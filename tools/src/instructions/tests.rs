@@ -8,6 +8,10 @@ use super::*;
 use crate::Context;
 use crate::testing::Site;
 
+fn load(file: &Path, bounds: Option<Bounds<'_>>) -> Result<Option<Instructions>, Problem> {
+    super::load(file, bounds, &Texts::default())
+}
+
 async fn read(site: &Site, path: &str, instructed: Instructed) -> Output {
     let resolved = site.resolve("read", &json!({ "filePath": path }));
     crate::run(&resolved, Context { instructed, ..site.context() }).await
@@ -35,7 +39,7 @@ fn the_first_name_that_exists_counts() {
     ] {
         names.iter().for_each(|name| _ = site.file(&format!("{folder}/{name}"), "x"));
         let expected = found.map(|name| site.path(folder).join(name));
-        assert_eq!(in_folder(&site.path(folder)), expected, "{folder}");
+        assert_eq!(in_folder(&site.path(folder), &Texts::default()), expected, "{folder}");
     }
 }
 

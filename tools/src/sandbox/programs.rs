@@ -257,7 +257,7 @@ mod tests {
             kind,
             options,
             worktree: site.workspace().worktree,
-            user_folders: UserFolders { home, config, skills: Vec::new() },
+            user_folders: UserFolders { home, config, ..UserFolders::default() },
             data: site.outside("data"),
             settings: vec![site.outside("home/.config/leftfold/leftfold.json")],
             environment: Vec::new(),

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leftfold_files::texts::{INSTRUCTIONS, SKIPPED};
 use leftfold_programs::{git_in, limited_output};
 
 use crate::protected;
@@ -22,9 +23,6 @@ const MAX_FILES: usize = 200;
 /// How long git may take to say which files it tracks, and how many bytes it may print.
 const GIT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_OUTPUT: usize = 1 << 20;
-
-/// Folders of other people's files, and of results.
-const SKIPPED: &[&str] = &[".venv", "node_modules", "target", "vendor", "venv"];
 
 /// The result of a walk, as absolute paths.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,8 +107,8 @@ fn is_settings(name: &OsStr) -> bool {
 }
 
 fn is_watched(name: &OsStr) -> bool {
-    let names = ["AGENTS.md", "CLAUDE.md", ".git"];
-    names.iter().any(|it| name.eq_ignore_ascii_case(it)) || is_of_others(name)
+    let names = INSTRUCTIONS.iter().chain(&[".git"]);
+    names.into_iter().any(|it| name.eq_ignore_ascii_case(it)) || is_of_others(name)
 }
 
 fn is_of_others(name: &OsStr) -> bool {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use leftfold_files::texts::{InForce, Texts};
 use leftfold_front_matter as front_matter;
 use serde::Deserialize;
 
@@ -80,16 +81,17 @@ struct Front {
 /// unreadable file becomes a problem or is skipped.
 pub fn find(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> FoundSkills {
     let mut found = FoundSkills::default();
+    let texts = user_folders.texts(worktree);
     let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
     let mut seen = HashSet::new();
     for Place { path: place, confined_to } in places(directory, worktree, user_folders) {
-        for file in files(&place, &mut seen) {
+        for file in files(&place, &mut seen).into_iter().filter(|file| texts.has(file)) {
             if confined_to.as_ref().is_some_and(|folder| leads_out(&file, folder)) {
                 let problem = "left out, because a link leads out of the project".to_owned();
                 found.problems.push(Problem { path: file, line: 1, problem });
                 continue;
             }
-            match read(&file, &place) {
+            match read(&file, &place, &texts) {
                 Ok((skill, _)) => {
                     skills.entry(skill.name.clone()).or_insert(skill);
                 }
@@ -189,9 +191,9 @@ fn is_searched(path: &Path) -> bool {
 }
 
 /// Reads a `SKILL.md`: the skill and its instructions.
-pub(crate) fn read(file: &Path, place: &Path) -> Result<(Skill, String), Problem> {
+pub(crate) fn read(file: &Path, place: &Path, texts: &Texts) -> Result<(Skill, String), Problem> {
     let problem = |line, problem: String| Problem { path: file.to_owned(), line, problem };
-    let (path, text) = load(file).map_err(|text| problem(1, text))?;
+    let (path, text) = load(file, texts).map_err(|text| problem(1, text))?;
     let document: front_matter::Document<'_, Front> =
         front_matter::read(&text).map_err(|broken| problem(broken.line, broken.problem))?;
     let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -216,9 +218,14 @@ pub(crate) fn read(file: &Path, place: &Path) -> Result<(Skill, String), Problem
     Ok((Skill { name, description, path, place: place.to_owned() }, body))
 }
 
-/// The real path of a file, and its text.
-fn load(file: &Path) -> Result<(PathBuf, String), String> {
+/// The real path of a file, and its text in force.
+fn load(file: &Path, texts: &Texts) -> Result<(PathBuf, String), String> {
     let path = paths::real(file).map_err(|error| error.to_string())?;
+    match texts.in_force(file) {
+        InForce::AsOnDisk => {}
+        InForce::Older { text, .. } => return Ok((path, text.to_owned())),
+        InForce::Nothing => return Err("it has no text in force".to_owned()),
+    }
     let read = leftfold_files::read_real(&path, MAX_FILE);
     let bytes = read.map_err(|why| format!("it {why}"))?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;

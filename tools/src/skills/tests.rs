@@ -17,7 +17,11 @@ fn found(site: &Site, directory: &str) -> FoundSkills {
 
 fn found_with(site: &Site, directory: &str, skills: Vec<SkillFolder>) -> FoundSkills {
     let (home, config) = (Some(site.path("home")), Some(site.path("config")));
-    find(&site.path("p").join(directory), &site.path("p"), &UserFolders { home, config, skills })
+    find(
+        &site.path("p").join(directory),
+        &site.path("p"),
+        &UserFolders { home, config, skills, data: None },
+    )
 }
 
 fn pairs(found: &FoundSkills) -> Vec<(&str, &str)> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use leftfold_events::rules::{self, Action};
 use leftfold_events::turn_config::PromptPiece;
+use leftfold_files::texts::Texts;
 use leftfold_tools::UserFolders;
 use leftfold_tools::instructions::{self, Bounds, Instructions, Problem};
 
@@ -44,6 +45,9 @@ pub(super) struct Found {
     /// The files, with links resolved.
     pub(super) paths: Vec<String>,
     pub(super) problems: Vec<String>,
+    /// The project's texts that calls have changed and nobody has accepted.
+    pub(super) held: Vec<String>,
+    texts: Texts,
     bytes: usize,
 }
 
@@ -69,7 +73,8 @@ impl Section {
 }
 
 pub(super) fn find(turn_settings: &TurnSettings) -> Found {
-    let mut found = Found::default();
+    let texts = turn_settings.sources.user_folders.texts(&turn_settings.worktree);
+    let mut found = Found { held: texts.held_paths(), texts, ..Found::default() };
     if let Some(own) = global(&turn_settings.sources.user_folders) {
         found.file(&own, None);
     }
@@ -88,7 +93,8 @@ pub(super) fn find(turn_settings: &TurnSettings) -> Found {
         rules::evaluate_restricted(&all, restrictions, "read", path).0 == Action::Allow
     };
     let bounds = Bounds { worktree: &worktree, is_readable: &is_readable };
-    for file in folders.iter().filter_map(|folder| instructions::in_folder(folder)) {
+    let files = folders.iter().filter_map(|folder| instructions::in_folder(folder, &found.texts));
+    for file in files.collect::<Vec<_>>() {
         found.file(&file, Some(bounds));
     }
     if let Some(workplace) = &turn_settings.workplace {
@@ -134,6 +140,62 @@ impl Named {
     pub fn is_page(&self) -> bool {
         ["http://", "https://"].iter().any(|scheme| self.text.starts_with(scheme))
     }
+
+    fn at_home(&self, user_folders: &UserFolders) -> String {
+        match (self.text.strip_prefix("~/"), &user_folders.home) {
+            (Some(rest), Some(home)) => home.join(rest).display().to_string(),
+            (Some(_) | None, _) => self.text.clone(),
+        }
+    }
+
+    /// The files that match `text`.
+    fn files(
+        &self,
+        text: &str,
+        folders: &[PathBuf],
+        worktree: &Path,
+    ) -> Result<Vec<PathBuf>, String> {
+        let places: Vec<&PathBuf> = if Path::new(text).is_absolute() {
+            vec![&self.base]
+        } else {
+            folders.iter().filter(|folder| **folder != self.base).chain([&self.base]).collect()
+        };
+        let mut files = Vec::new();
+        for place in places {
+            if self.confined && leftfold_config::is_outside(&place.join(text), worktree) {
+                continue;
+            }
+            let matching = instructions::matching(place, text);
+            files.extend(
+                matching
+                    .map_err(|problem| format!("`instructions`, {:?}: {problem}", self.text))?,
+            );
+        }
+        Ok(files)
+    }
+}
+
+/// The files on disk that are texts because of where the turn works or because settings name them.
+pub(crate) fn named(turn_settings: &TurnSettings) -> Vec<PathBuf> {
+    if turn_settings.workplace.is_some() {
+        return Vec::new();
+    }
+    let Sources { user_folders, instructions: entries, .. } = &turn_settings.sources;
+    let (directory, worktree) = (&turn_settings.directory, &turn_settings.worktree);
+    let real = worktree.canonicalize().unwrap_or_else(|_| worktree.clone());
+    let folders = folders(turn_settings);
+    let mut named: Vec<PathBuf> =
+        folders.iter().flat_map(|folder| instructions::in_folder_on_disk(folder)).collect();
+    for entry in entries.iter().filter(|entry| !entry.is_page()) {
+        let files = entry.files(&entry.at_home(user_folders), &folders, &real);
+        named.extend(files.unwrap_or_default());
+    }
+    if !user_folders.skills.is_empty() {
+        let on_disk = UserFolders { data: None, ..user_folders.clone() };
+        let skills = leftfold_tools::skills::find(directory, worktree, &on_disk).skills;
+        named.extend(skills.into_iter().map(|skill| skill.path));
+    }
+    named
 }
 
 impl Found {
@@ -145,29 +207,12 @@ impl Found {
         user_folders: &UserFolders,
     ) {
         let worktree = bounds.worktree;
-        let text = match (named.text.strip_prefix("~/"), &user_folders.home) {
-            (Some(rest), Some(home)) => home.join(rest).display().to_string(),
-            (Some(_) | None, _) => named.text.clone(),
-        };
+        let text = named.at_home(user_folders);
         let is_fixed = Path::new(&text).is_absolute();
-        let places: Vec<&PathBuf> = if is_fixed {
-            vec![&named.base]
-        } else {
-            folders.iter().filter(|folder| **folder != named.base).chain([&named.base]).collect()
+        let files = match named.files(&text, folders, worktree) {
+            Ok(files) => files,
+            Err(problem) => return self.problems.push(problem),
         };
-        let mut files = Vec::new();
-        for place in places {
-            if named.confined && leftfold_config::is_outside(&place.join(&text), worktree) {
-                continue;
-            }
-            match instructions::matching(place, &text) {
-                Ok(matching) => files.extend(matching),
-                Err(problem) => {
-                    let text = format!("`instructions`, {:?}: {problem}", named.text);
-                    return self.problems.push(text);
-                }
-            }
-        }
         // The user's own settings may name files that only some projects have.
         if files.is_empty() && (is_fixed || named.base.starts_with(worktree)) {
             self.problems.push(format!("`instructions`: there is no file {:?}", named.text));
@@ -181,7 +226,7 @@ impl Found {
     }
 
     fn file(&mut self, file: &Path, bounds: Option<Bounds<'_>>) {
-        self.add(instructions::load(file, bounds));
+        self.add(instructions::load(file, bounds, &self.texts));
     }
 
     fn add(&mut self, loaded: Result<Option<Instructions>, Problem>) {

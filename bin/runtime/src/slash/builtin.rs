@@ -25,6 +25,11 @@ pub(super) const ALL: [Builtin; 2] = [
     },
 ];
 
+/// Whether a command is `/init` with the text that is built in.
+pub(super) fn is_init(name: &str, template: &str) -> bool {
+    name == ALL[0].name && template == ALL[0].template.trim()
+}
+
 pub(super) fn find(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|builtin| builtin.name == name)
 }

@@ -15,6 +15,7 @@ use leftfold_events::event::{Access, CallSpec, PromptKind, PromptPart, Resolutio
 use leftfold_events::rules::{Action, LEFTFOLD, host};
 use leftfold_events::turn_config::{AskMode, TurnConfig};
 use leftfold_events::{Json, judge};
+use leftfold_files::texts::INSTRUCTIONS;
 use leftfold_tools::Output;
 
 use crate::Usage;
@@ -174,6 +175,7 @@ impl Prepared {
         setup: &SessionSetup,
         parts: Vec<PromptPart>,
     ) -> anyhow::Result<Vec<PromptPart>> {
+        self.ask_for_texts(setup, &parts);
         let Some(call) = &self.call else { return mention::attached(setup, parts).await };
         let mut parts = Self::parts_of_command(call, setup, parts).await?;
         // only hosts that the person has typed count as named
@@ -223,6 +225,21 @@ impl Prepared {
         }
         let rest = parts.split_off(1.min(parts.len()));
         Ok([text, files, rest].concat())
+    }
+}
+
+impl Prepared {
+    /// A person who asks for a text by its name sees to it. Words of templates are not the person's.
+    fn ask_for_texts(&self, setup: &SessionSetup, parts: &[PromptPart]) {
+        let texts = parts.iter().filter(|part| part.kind == PromptKind::Text);
+        let typed: Vec<&str> = match &self.call {
+            None => texts.map(|part| part.text.as_str()).collect(),
+            Some(call) if builtin::is_init(&call.name, &call.template) => {
+                vec![INSTRUCTIONS[0], &call.arguments]
+            }
+            Some(call) => vec![&call.arguments],
+        };
+        crate::texts::asked_for(setup.place.session, &typed.join("\n"));
     }
 }
 
