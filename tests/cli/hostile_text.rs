@@ -104,7 +104,8 @@ fn hostile_session() -> Site {
         { "parts": [{ "text": hostile("bye") }],
           "faults": [{ "class": "overloaded", "message": hostile("busy"), "retry_after": 1 }] },
     ]);
-    Site::scripted(&json!({ "replies": replies })).setting("/permission", json!({ "*": "allow" }))
+    Site::scripted(&json!({ "replies": replies }))
+        .setting("/permission", json!({ "*": "allow", "unreadable": "allow" }))
 }
 
 /// Every command that reads a session.

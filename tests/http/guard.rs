@@ -112,8 +112,9 @@ fn a_command_of_a_session_gets_nothing() {
         { "parts": [{ "call": { "name": "bash", "input": { "command": requests } } }] },
         { "parts": [{ "text": "Done." }] },
     ]);
-    let site =
-        Site::scripted(&script(&replies)).setting("/permission", json!("allow")).unsandboxed();
+    let site = Site::scripted(&script(&replies))
+        .setting("/permission", json!({ "*": "allow", "unreadable": "allow" }))
+        .unsandboxed();
     let server = Served::start(&site);
     site.file("port", server.port.to_string());
     let session = server.session();

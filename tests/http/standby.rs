@@ -20,7 +20,7 @@ fn waiting() -> Site {
     let turn = [bash(command), says("Done.")];
     Site::scripted(&script(json!([turn.clone(), turn].concat())))
         .setting("provider/double/options/script/on_end", json!("repeat"))
-        .setting("/permission", json!("allow"))
+        .setting("/permission", json!({ "*": "allow", "unreadable": "allow" }))
 }
 
 fn is_idle(frame: &SseFrame) -> bool {
@@ -168,7 +168,7 @@ fn a_command_of_a_session_gets_nothing_from_a_second_server() {
     let command = "python3 client.py; for port in $(cat ports); do exec 3<>/dev/tcp/127.0.0.1/$port && \
         printf 'GET /session HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && cat <&3; echo; done";
     let site = Site::scripted(&script(json!([bash(command), says("Done.")])))
-        .setting("/permission", json!("allow"))
+        .setting("/permission", json!({ "*": "allow", "unreadable": "allow" }))
         .unsandboxed();
     let first = Served::start(&site);
     let second = Served::start(&site);

@@ -224,8 +224,9 @@ fn programs_that_the_server_has_started_open_no_terminal() {
         { "parts": [{ "call": { "name": "bash", "input": { "command": upgrade } } }] },
         { "parts": [{ "text": "Done." }] },
     ]);
-    let site =
-        Site::scripted(&script(&replies)).setting("/permission", json!("allow")).unsandboxed();
+    let site = Site::scripted(&script(&replies))
+        .setting("/permission", json!({ "*": "allow", "unreadable": "allow" }))
+        .unsandboxed();
     let server = Served::start(&site);
     site.file("port", server.port.to_string());
     let session = server.session();
@@ -415,6 +416,8 @@ fn git_tells_the_states_of_files() {
     // attributes of a commit, which no file in the project shows
     std::fs::remove_file(site.project().join(".git/info/attributes")).unwrap();
     site.file(".gitattributes", "*.txt filter=evil diff=evil\n");
+    // here git itself would talk with it
+    git(&["config", "--unset", "filter.evil.process"]);
     git(&["update-index", "--add", ".gitattributes"]);
     git(&["-c", "filter.evil.required=false", "commit", "-q", "-m", "second", ".gitattributes"]);
     git(&["config", "attr.tree", "HEAD"]);

@@ -185,7 +185,7 @@ const JOBS: &[Job] = &[
     ),
     job("a login shell", "", "echo 'FROM_PROFILE=yes' > ~/.profile; echo '. ~/.profile' > ~/.bash_profile", "bash -lc 'test \"$FROM_PROFILE\" = yes'"),
     job("a login shell whose settings hold a key", "", "echo 'export MY_API_KEY=PRIVATE' > ~/.bash_login", "bash -lc 'exit 0'"),
-    job("an interactive shell", "", "echo 'alias hi=\"echo hi\"' > ~/.bashrc", "printf 'hi\\n' | bash -i 2> /dev/null | grep -q hi"),
+    job("an interactive shell", "", "echo 'alias hi=\"echo hi\"' > ~/.bashrc", "bash -ic 'echo hi' 2> /dev/null | grep -q hi"),
     job("vim as a filter", "vim", "echo 'set nocompatible' > ~/.vimrc; echo x > ~/.viminfo; echo a > f; echo \"vim -es -u ~/.vimrc -c '%s/a/b/' -c wq f\" > v.sh", "sh v.sh; grep -q b f"),
     job("curl with the user's settings", "curl", "echo 'silent' > ~/.curlrc; echo hi > f; echo \"curl file://$PWD/f > out\" > c.sh", "sh c.sh; grep -q hi out"),
     job("SQLite with the user's settings", "sqlite3", "echo '.headers on' > ~/.sqliterc; echo x > ~/.sqlite_history", "sqlite3 d.db 'select 6 * 7' | grep -q 42"),

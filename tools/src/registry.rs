@@ -207,7 +207,8 @@ async fn note_texts(resolved: &Resolution, cx: &Context) -> Result<(), Error> {
         return Ok(());
     }
     let (worktree, session) = (worktree.clone(), cx.caller.session.clone());
-    let noting = move || Texts::begin(&data, &worktree, &session);
+    let secrets = cx.workspace.secrets.clone();
+    let noting = move || Texts::load(Some(&data), &worktree).without(&secrets).begin(&session);
     let noted = tokio::task::spawn_blocking(noting).await.map_err(std::io::Error::other);
     noted.flatten().map_err(|error| {
         Error::Io(format!(

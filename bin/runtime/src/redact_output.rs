@@ -18,6 +18,13 @@ pub fn learn(secrets: &Secrets) {
     }
 }
 
+/// All masked ones.
+pub(crate) fn known() -> Secrets {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let all = |all: Secrets, more: &Secrets| all.with_all_of(more).unwrap_or(all);
+    known.iter().fold(Secrets::default(), all)
+}
+
 /// Masks the tokens in `text`, which may be JSON.
 pub fn masked(text: &str) -> Cow<'_, str> {
     mask::mask(text).map_or(Cow::Borrowed(text), Cow::Owned)

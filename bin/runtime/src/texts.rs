@@ -17,7 +17,7 @@ use leftfold_tools::FilePreview;
 use leftfold_view::clean::visible_line;
 
 use crate::gather::{self, TurnSettings};
-use crate::{only_people, session_paths};
+use crate::{only_people, redact_output, session_paths};
 
 /// The words of the prompts to each session whose turn has not ended.
 static ASKED_FOR: LazyLock<Mutex<HashMap<SessionId, Vec<String>>>> = LazyLock::new(Mutex::default);
@@ -46,9 +46,13 @@ pub fn answer(directory: &Path, texts_seen: &[HeldText], is_accepted: bool) -> a
     Ok(texts(directory)?.answer(texts_seen, is_accepted)?)
 }
 
+fn of_worktree(worktree: &Path) -> anyhow::Result<Texts> {
+    Ok(Texts::load(Some(&session_paths::data_dir()?), worktree).without(&redact_output::known()))
+}
+
 fn texts(directory: &Path) -> anyhow::Result<Texts> {
     let worktree = leftfold_config::worktree_of(directory);
-    Ok(Texts::load(Some(&session_paths::data_dir()?), &worktree))
+    of_worktree(&worktree)
 }
 
 /// The question that people are asked: each difference, and then the files, which long differences do not push off a
@@ -79,7 +83,8 @@ pub fn question(held: &[HeldText]) -> String {
 
 /// Remembers the files that are texts because settings name them. Problems are for people.
 pub(crate) fn name(turn_settings: &TurnSettings) {
-    let mut texts = turn_settings.sources.user_folders.texts(&turn_settings.worktree);
+    let texts = turn_settings.sources.user_folders.texts(&turn_settings.worktree);
+    let mut texts = texts.without(&redact_output::known());
     if let Err(error) = texts.name(&gather::named(turn_settings)) {
         crate::note(&format!("leftfold: {error}"));
     }
@@ -195,7 +200,6 @@ impl TextWatch {
         if self.turn_settings.workplace.is_some() {
             return Ok(());
         }
-        let data = session_paths::data_dir()?;
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let bases = [real(directory), real(worktree)];
         let is_seen = |path: &Path, text: &str| {
@@ -212,7 +216,7 @@ impl TextWatch {
             true => Vec::new(),
             false => gather::named(&self.turn_settings),
         };
-        let held = Texts::end(&data, worktree, &self.sessions, self.is_clean, &named, is_seen)?;
+        let held = of_worktree(worktree)?.end(&self.sessions, self.is_clean, &named, is_seen)?;
         if !held.is_empty() {
             let more = held.len().saturating_sub(MAX_NAMED);
             let names = held.iter().take(MAX_NAMED).map(|path| visible_line(path));

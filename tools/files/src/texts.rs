@@ -15,8 +15,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use leftfold_events::Sha256;
 use leftfold_events::rules::{self, Action};
+use leftfold_events::{Secrets, Sha256};
 use serde::{Deserialize, Serialize};
 
 /// The texts in force, and those that are held.
@@ -51,6 +51,10 @@ pub fn project_folder(data: &Path, worktree: &Path) -> PathBuf {
     data.join("projects").join(Sha256::of(worktree.as_os_str().as_bytes()).to_string())
 }
 
+fn folder_of(data: &Path, worktree: &Path) -> PathBuf {
+    data.join("texts").join(Sha256::of(worktree.as_os_str().as_bytes()).to_string())
+}
+
 /// The texts of a project.
 #[derive(Debug, Default)]
 pub struct Texts {
@@ -61,6 +65,8 @@ pub struct Texts {
     record: Record,
     /// Whether only remembered texts are in force.
     is_frozen: bool,
+    /// They are not remembered.
+    secrets: Secrets,
 }
 
 /// The stored form. Keys are paths below the worktree.
@@ -76,10 +82,12 @@ struct Record {
     is_cut: bool,
 }
 
-/// A text as it is on disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A text as it is on disk. When it is stored, known secrets in it are hidden.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Text {
+    /// Of link and text as they are on disk.
+    hash: String,
     /// `None`: it cannot be read, or is not to be.
     text: Option<String>,
     /// The file below the worktree that a link leads to.
@@ -87,11 +95,17 @@ struct Text {
 }
 
 impl Text {
-    fn hash(&self) -> String {
-        let Self { text, link } = self;
-        let text =
+    fn new(text: Option<String>, link: Option<String>) -> Self {
+        let whole =
             text.as_ref().map(|text| format!("{}\0{text}", link.as_deref().unwrap_or_default()));
-        Sha256::of(text.unwrap_or_default().as_bytes()).to_string()
+        let hash = Sha256::of(whole.unwrap_or_default().as_bytes()).to_string();
+        Self { hash, text, link }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
     }
 }
 
@@ -127,15 +141,22 @@ impl Texts {
     pub fn load(data: Option<&Path>, worktree: &Path) -> Self {
         let Some(data) = data else { return Self::default() };
         let worktree = worktree.canonicalize().unwrap_or_else(|_| worktree.to_owned());
-        let folder = project_folder(data, &worktree);
+        let folder = folder_of(data, &worktree);
         let read = read(&folder);
         let is_frozen = read.is_err() || has_entries(&folder.join(CALLS));
-        Self { worktree, folder: Some(folder), record: read.unwrap_or_default(), is_frozen }
+        let (record, secrets) = (read.unwrap_or_default(), Secrets::default());
+        Self { worktree, folder: Some(folder), record, is_frozen, secrets }
+    }
+
+    /// Remembers none of these secrets.
+    #[must_use]
+    pub fn without(self, secrets: &Secrets) -> Self {
+        Self { secrets: secrets.clone(), ..self }
     }
 
     /// The files that tell whether this would be loaded as it is.
     pub fn looked_at(data: &Path, worktree: &Path) -> [PathBuf; 2] {
-        let folder = project_folder(data, worktree);
+        let folder = folder_of(data, worktree);
         [folder.join(FILE), folder.join(CALLS)]
     }
 
@@ -151,7 +172,9 @@ impl Texts {
             return InForce::AsOnDisk;
         }
         match in_force.get(&key) {
-            Some(Text { text: Some(text), link }) => InForce::Older { text, link: link.as_deref() },
+            Some(Text { text: Some(text), link, .. }) => {
+                InForce::Older { text, link: link.as_deref() }
+            }
             Some(Text { text: None, .. }) | None => InForce::Nothing,
         }
     }
@@ -198,14 +221,13 @@ impl Texts {
     ///
     /// # Errors
     /// The record cannot be read or written.
-    pub fn begin(data: &Path, worktree: &Path, session: &str) -> io::Result<()> {
-        let mut texts = Self::load(Some(data), worktree);
-        let Some(mark) = texts.mark(session) else { return Ok(()) };
+    pub fn begin(mut self, session: &str) -> io::Result<()> {
+        let Some(mark) = self.mark(session) else { return Ok(()) };
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(&mark) {
             return Ok(());
         }
-        let file = texts.change(|texts| {
+        let file = self.change(|texts| {
             let now = texts.on_disk();
             if texts.is_frozen {
                 texts.hold(&now, |_, _| false);
@@ -232,35 +254,34 @@ impl Texts {
     /// # Errors
     /// The record cannot be read or written.
     pub fn end(
-        data: &Path,
-        worktree: &Path,
+        mut self,
         sessions: &BTreeSet<String>,
         is_clean: bool,
         named: &[PathBuf],
         is_seen: impl Fn(&Path, &str) -> bool,
     ) -> io::Result<Vec<String>> {
-        let mut texts = Self::load(Some(data), worktree);
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        let marks = sessions.iter().filter_map(|session| texts.mark(session));
+        let marks = sessions.iter().filter_map(|session| self.mark(session));
         let marks: Vec<(PathBuf, File)> =
             marks.filter_map(|mark| running.remove_entry(&mark)).collect();
         drop(running);
         if is_clean && !sessions.is_empty() {
-            texts.change(|texts| {
+            self.change(|texts| {
                 texts.add_named(named.iter().filter_map(|path| texts.key(path)).collect(), false);
                 let now = texts.on_disk();
                 texts.hold(&now, is_seen);
                 marks.iter().try_for_each(|(mark, _)| std::fs::remove_file(mark))
             })?;
         }
-        if texts.record.held.is_empty() && !texts.is_frozen {
+        if self.record.held.is_empty() && !self.is_frozen {
             return Ok(Vec::new());
         }
-        let mut now = texts.on_disk();
-        let Record { in_force, held, .. } = &texts.record;
+        let mut now = self.on_disk();
+        let Record { in_force, held, .. } = &self.record;
         now.retain(|path, (_, text)| {
-            let is_refused = held.get(path).is_some_and(|refused| *refused == Some(text.hash()));
-            let is_held = texts.is_frozen || held.contains_key(path);
+            let is_refused =
+                held.get(path).is_some_and(|refused| refused.as_ref() == Some(&text.hash));
+            let is_held = self.is_frozen || held.contains_key(path);
             is_held && !is_refused && in_force.get(path) != Some(text)
         });
         Ok(now.into_keys().collect())
@@ -291,7 +312,7 @@ impl Texts {
         let held = self.record.held.iter().filter_map(|(path, refused)| {
             let (_, text) = now.get(path)?;
             let before = self.record.in_force.get(path);
-            let hash = text.hash();
+            let hash = text.hash.clone();
             (before != Some(text)).then(|| HeldText {
                 path: path.clone(),
                 before: before.and_then(|before| before.text.clone()),
@@ -312,7 +333,7 @@ impl Texts {
         self.change(|texts| {
             let mut now = texts.on_disk();
             for HeldText { path, hash, .. } in seen {
-                let Some((_, text)) = now.remove(path).filter(|(_, text)| text.hash() == *hash)
+                let Some((_, text)) = now.remove(path).filter(|(_, text)| text.hash == *hash)
                 else {
                     continue;
                 };
@@ -370,6 +391,11 @@ impl Texts {
         self.is_frozen = has_entries(&folder.join(CALLS));
         let before = self.record.clone();
         let done = change(self)?;
+        for text in self.record.in_force.values_mut().filter_map(|text| text.text.as_mut()) {
+            if let Some(hidden) = self.secrets.hide(text) {
+                *text = hidden;
+            }
+        }
         if self.record != before {
             let new = folder.join("texts.new");
             let mut file = create(&new)?;
@@ -472,7 +498,7 @@ impl Texts {
             file.take(MAX_TEXT).read_to_end(&mut bytes).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         });
-        Text { text, link }
+        Text::new(text, link)
     }
 }
 
@@ -611,15 +637,14 @@ mod tests {
         }
 
         fn begin(&self, session: &str) {
-            Texts::begin(&self.data(), &self.path(""), session).unwrap();
+            self.texts().begin(session).unwrap();
         }
 
         /// The names of the held texts.
         fn end(&self, session: &str, is_clean: bool, asked_for: &str) -> Vec<String> {
             let is_seen = |path: &Path, _: &str| path.ends_with(asked_for);
             let sessions = BTreeSet::from([session.to_owned()]);
-            let (data, worktree) = (self.data(), self.path(""));
-            Texts::end(&data, &worktree, &sessions, is_clean, &[], is_seen).unwrap()
+            self.texts().end(&sessions, is_clean, &[], is_seen).unwrap()
         }
 
         /// A turn with a call that does this.

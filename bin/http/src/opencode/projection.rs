@@ -104,7 +104,8 @@ impl Projection {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::{Event, Notes, Time};
+    use leftfold_events::event::Turn;
+    use leftfold_events::{Event, Notes, Time, TurnConfig};
     use serde_json::json;
 
     use super::*;
@@ -188,6 +189,30 @@ mod tests {
             }
         };
         (1..).zip(events).map(envelope).collect()
+    }
+
+    /// A client would take an idle session for the end of its own prompt.
+    #[test]
+    fn a_turn_that_is_closed_for_the_next_prompt_is_not_busy_once_more() {
+        let session = SessionId::default();
+        let log = log(session);
+        let mut projection = Projection::new(session, 0);
+        log[..3].iter().for_each(|event| drop(projection.apply(event)));
+        projection.cut_off();
+        let ended = log[12].event.clone();
+        let events = [
+            Event::Turn(Turn::Configured(TurnConfig::default().payloads())),
+            serde_json::from_value(
+                json!({ "session": { "resumed": { "policy": 1, "close": true } } }),
+            )
+            .unwrap(),
+            ended,
+        ];
+        for (seq, event) in (4..).zip(events) {
+            let frames = projection.apply(&Envelope { seq, event, of: None, ..log[2].clone() });
+            let told = frames.iter().find(|frame| frame.kind.starts_with("session.status"));
+            assert!(told.is_none(), "{seq}: {told:?}");
+        }
     }
 
     /// A node may be taken for dead although it is not.

@@ -264,8 +264,10 @@ impl SessionProjection {
         subagent: Option<&SubagentStatus>,
     ) -> Vec<Frame> {
         let mut frames = Vec::new();
-        // somebody writes: its node was only slow, or could not be seen
-        self.is_cut_off &= self.is_closing;
+        // its node was only slow, or could not be seen; whoever closes a turn may write these events before
+        if !matches!(event.event, Event::Session(_) | Event::Turn(Turn::Configured(_))) {
+            self.is_cut_off &= self.is_closing;
+        }
         self.learn(event, view);
         self.remove_dropped(event.seq, view, &mut frames);
         self.add_messages(event.at, view, &mut frames);
