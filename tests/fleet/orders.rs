@@ -217,7 +217,7 @@ fn each_server_shows_what_the_log_has() {
     let run = Run { nodes: &nodes, tally: &tally };
     let (next, working) = (AtomicUsize::new(0), AtomicUsize::new(CLIENTS));
     let sessions = Mutex::new(Vec::new());
-    let orders = number("LEFTFOLD_ORDERS", 40);
+    let orders = number("LEFTFOLD_ORDERS", 24);
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {

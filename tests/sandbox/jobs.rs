@@ -349,7 +349,7 @@ const SETTINGS: &str = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMIT
                         GIT_COMMITTER_EMAIL=a@b GIT_CONFIG_NOSYSTEM=1\nset -e -o pipefail\n";
 
 /// One in so many combinations of a job, a user and a backend is tried.
-const SAMPLED: usize = 4;
+const SAMPLED: usize = 8;
 
 #[test]
 fn everyday_jobs_work() {

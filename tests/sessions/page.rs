@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 /// The bytes of a page without a run.
 const OWN_SIZE: usize = 1 << 20;
-/// The states of a session that are compared.
-const STATES: usize = 20;
+/// The states of a session that are compared, and with `LEFTFOLD_PAGE=all`.
+const STATES: usize = 5;
+const ALL_STATES: usize = 20;
 const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
 /// Runs if any of it becomes markup or an address that is opened.
 const HOSTILE: &str = "</script><script>planted=1</script><!--<script>planted=2</script>\
@@ -275,8 +276,13 @@ fn states(Shown { name, site, session, .. }: &Shown, random: &mut Random) -> Vec
     let mut places: Vec<(String, u64)> =
         events.iter().map(|event| (log(event), event["seq"].as_u64().unwrap())).collect();
     random.shuffle(&mut places);
+    let all = std::env::var("LEFTFOLD_PAGE").is_ok_and(|page| page == "all");
     // a browser takes seconds to lay out a state of megabytes
-    places.truncate(if matches!(*name, "huge" | "hostile") { 3 } else { STATES });
+    places.truncate(match *name {
+        "huge" | "hostile" => 3,
+        _ if all => ALL_STATES,
+        _ => STATES,
+    });
     let state = |(log, seq): &(String, u64)| {
         let at = seq.to_string();
         let printed = site.run(&["replay", log, "--at", &at, "--state"]);
