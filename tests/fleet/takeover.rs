@@ -377,6 +377,7 @@ fn a_session_of_a_dead_host_moves_to_another_one() {
         site.run(args).with(1).saying(&[says]);
     }
     site.run(&["fleet", "move", &session]).with(2);
+    site.run(&["fleet", "move", "last", "--to", &host]).with(2).saying(&["by its id"]);
     drop(server);
 }
 

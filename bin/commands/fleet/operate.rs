@@ -53,6 +53,12 @@ pub(super) fn move_session(address: &Address, args: &Move) -> anyhow::Result<Exi
     if host.is_empty() || host.contains(char::is_control) {
         bail!(Usage("--to: name a host, as `leftfold fleet nodes` shows it".into()));
     }
+    if args.session == "last" {
+        bail!(Usage(
+            "`last` would depend on the folder: name the session by its id, which `leftfold sessions --store URL` lists"
+                .into()
+        ));
+    }
     let named = client_ids::session(&args.session)
         .map_or(args.session.clone(), |session| session.to_string());
     let moved = match Operator::open(address)?.move_to(&named, host) {
