@@ -134,11 +134,7 @@ pub fn key_of(address: &str) -> Option<String> {
 /// The hosts that a text names by an address (`https://example.org/x`), or by a name of some well-known endings
 /// (`example.com`).
 pub fn named(text: &str) -> impl Iterator<Item = String> {
-    let ends = |c: char| {
-        c.is_whitespace()
-            || matches!(c, '"' | '\'' | '`' | '<' | '>' | '(' | ')' | '{' | '}' | '|' | ',' | ';')
-    };
-    text.split(ends).filter_map(|word| match word.find("://") {
+    dotted(text).filter_map(|word| match word.find("://") {
         Some(at) => {
             let scheme = ["https", "http"].into_iter().find(|scheme| {
                 word.get(..at).is_some_and(|before| before.to_ascii_lowercase().ends_with(scheme))
@@ -146,6 +142,22 @@ pub fn named(text: &str) -> impl Iterator<Item = String> {
             key_of(trimmed(&word[at - scheme.len()..]))
         }
         None => bare(word),
+    })
+}
+
+/// The words with a dot or a colon. The others are passed over: prompts can be long, and each fold reads them again.
+fn dotted(mut text: &str) -> impl Iterator<Item = &str> {
+    let ends = |c: char| {
+        c.is_whitespace()
+            || matches!(c, '"' | '\'' | '`' | '<' | '>' | '(' | ')' | '{' | '}' | '|' | ',' | ';')
+    };
+    std::iter::from_fn(move || {
+        let (before, after) = text.split_at(memchr::memchr2(b'.', b':', text.as_bytes())?);
+        let start = before.len() - before.rsplit(ends).next().unwrap_or_default().len();
+        let end = before.len() + after.find(ends).unwrap_or(after.len());
+        let word = &text[start..end];
+        text = &text[end..];
+        Some(word)
     })
 }
 

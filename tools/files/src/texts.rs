@@ -246,10 +246,10 @@ impl Texts {
         Ok(())
     }
 
-    /// Notes that the turns of these sessions, which have made calls that may change files, have ended. Texts that differ from those in force are held, unless a person
-    /// has asked for exactly them. `named` are the files that settings name now. If calls were cut off (`!is_clean`), the
-    /// next look at the texts does this, once the calls are surely over. Returns the texts that are not in force and that
-    /// nobody has refused.
+    /// Notes that the turns of these sessions have ended, whose calls may have changed files. Texts that differ from those
+    /// in force are held, unless a person has asked for exactly them (`is_seen`). `named` are the files that settings name
+    /// now. After calls that were cut off (`!is_clean`), nothing is held yet: they may still be writing, so the next look
+    /// at the texts does it. Returns the texts that are not in force and that nobody has refused.
     ///
     /// # Errors
     /// The record cannot be read or written.
