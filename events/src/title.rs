@@ -3,7 +3,7 @@
 /// The maximum length of a title in characters; a longer one is cut and ends in `...`.
 const LONGEST: usize = 100;
 
-/// The first line with content, outside of any thoughts (SPEC L9). `None` without one.
+/// The first line with content, outside of any thoughts. `None` without one.
 pub fn clean(written: &str) -> Option<String> {
     let spoken = without_thoughts(written);
     let line = spoken.lines().map(str::trim).find(|line| !line.is_empty())?;

@@ -58,7 +58,7 @@ pub struct ModelSpec {
     pub vendor: String,
 }
 
-/// Optional features of a model. Servers refuse requests that use others (SPEC M12, M14).
+/// Optional features of a model. Servers refuse requests that use others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Abilities {

@@ -129,7 +129,7 @@ fn no_prompt_leaves_no_session() {
     assert!(site.sessions().is_empty());
 }
 
-/// SPEC 2, row 32: data goes to `XDG_DATA_HOME`, or to `~/.local/share`.
+/// Data goes to `XDG_DATA_HOME`, or to `~/.local/share`.
 #[test]
 fn without_its_variable_the_data_folder_is_where_xdg_has_it() {
     for (variable, folder) in

@@ -16,7 +16,7 @@ const LONGEST: usize = 64;
 /// Digits of the hash that makes a name unique.
 const DIGITS: usize = 8;
 
-/// The name by which models call `tool` of `owner`: `OWNER_TOOL` (SPEC X6). If that name is
+/// The name by which models call `tool` of `owner`: `OWNER_TOOL`. If that name is
 /// `taken`, belongs to a built-in tool or is too long, it ends in a hash of both.
 pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> String {
     let mut name = name_prefix(owner) + &plain(tool);

@@ -239,8 +239,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether `read` asks before it shows the file (SPEC Q4: `*.env` and `*.env.*`, but not
-/// `*.env.example`). A search of many files cannot ask for each of them, so it skips these; they
+/// Whether `read` asks before it shows the file. A search of many files cannot ask for each of them, so it skips these; they
 /// are searched only if the call names them in `path`.
 fn secret(shown: &str) -> bool {
     (shown.ends_with(".env") || shown.contains(".env.")) && !shown.ends_with(".env.example")

@@ -65,7 +65,7 @@ pub fn model_tools() -> impl Iterator<Item = &'static dyn Tool> {
     TOOLS.iter().copied().filter(|tool| tool.is_listed())
 }
 
-/// The tools that the model with this id sees (SPEC T5). Some models are trained on patches and get
+/// The tools that the model with this id sees. Some models are trained on patches and get
 /// `apply_patch`; all others get the tools that replace text.
 pub fn tools_for_model(model_id: &str) -> Vec<&'static dyn Tool> {
     let patches = writes_patches(model_id);

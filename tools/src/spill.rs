@@ -1,4 +1,4 @@
-//! Saves the full text of cut outputs in files beside the log, for seven days (SPEC T4).
+//! Saves the full text of cut outputs in files beside the log, for seven days.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -291,7 +291,7 @@ pub(crate) fn refused(name: &str, input: &Json, error: &Error) -> Resolution {
     refused
 }
 
-/// How much of a tool's output a model sees (SPEC T4).
+/// How much of a tool's output a model sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
     pub max_lines: usize,

@@ -1,4 +1,4 @@
-//! One limit for the output of every tool (SPEC T4): a part for the model, the full text in a file.
+//! One limit for the output of every tool: a part for the model, the full text in a file.
 
 use std::io;
 

@@ -84,7 +84,7 @@ pub struct Agent {
     pub(crate) permission: Option<At<Permission>>,
     /// The older form of `permission`.
     pub(crate) tools: IndexMap<String, At<bool>>,
-    /// More options (SPEC A3).
+    /// More options.
     #[serde(rename = "@rest")]
     #[schemars(flatten)]
     rest: IndexMap<String, At<Value>>,

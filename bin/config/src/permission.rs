@@ -119,7 +119,7 @@ pub(crate) fn of_network(action: &At<Action>) -> PlacedRule {
 }
 
 /// A warning for each rule with the name of a tool that has another permission: calls that change
-/// files need `edit`, whichever tool makes them (SPEC Q7). Also for each rule about hosts that names none.
+/// files need `edit`, whichever tool makes them. Also for each rule about hosts that names none.
 pub(crate) fn without_effect(rules: &[PlacedRule]) -> impl Iterator<Item = String> {
     rules.iter().filter_map(|PlacedRule { rule, path, place, .. }| {
         if rule.permission == rules::HOST && !rules::host::is_pattern(&rule.pattern) {

@@ -82,7 +82,7 @@ impl Agents {
         )))
     }
 
-    /// The agent that takes prompts that name no agent (SPEC A4).
+    /// The agent that takes prompts that name no agent.
     ///
     /// # Errors
     /// `default_agent` in settings names no agent that a person can prompt, or all agents are
@@ -180,8 +180,8 @@ fn change(agent: &mut Agent, said: &settings::Agent) {
     agent.options = Json::from_value(&options);
 }
 
-/// The user's rules for an agent: rules for all agents, then its own (SPEC Q3). An agent that is
-/// built to change no files (SPEC A8) stays so whatever the rules for all agents say; only rules of
+/// The user's rules for an agent: rules for all agents, then its own. An agent that is
+/// built to change no files stays so whatever the rules for all agents say; only rules of
 /// its own let it edit. `planned` are the rules for the session's plan.
 pub fn rules(settings: &Settings, agent: &Agent, planned: &[Rule]) -> Vec<Rule> {
     let mut rules = settings.rules.clone();

@@ -1,5 +1,4 @@
-//! Settings for the agents that write titles and summaries for Leftfold itself (SPEC A2, C3, C9,
-//! L9). Their prompt replaces the built-in one.
+//! Settings for the agents that write titles and summaries for Leftfold itself. Their prompt replaces the built-in one.
 
 use crate::gather::Agent;
 use leftfold_events::Json;

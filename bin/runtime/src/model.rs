@@ -102,7 +102,7 @@ pub fn of_agent(settings: &Settings, agent: &Agent) -> Option<anyhow::Result<Mod
 }
 
 /// Lays the agent's options over the model's, and then those of the agent's variant, if the model
-/// has one of this name (SPEC M8).
+/// has one of this name.
 pub fn tune(agent: &Agent, model: &Model, options: &mut Options) {
     agent.tune(options, model.spec.abilities);
     let named = |name: &String| model.variants.iter().find(|(known, _)| known == name);

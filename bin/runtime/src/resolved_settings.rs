@@ -1,5 +1,4 @@
-//! The settings of sessions: those found in files and variables, and those that plugins add (SPEC
-//! X1, the hook `config`).
+//! The settings of sessions: those found in files and variables, and those that plugins add.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -245,7 +245,7 @@ impl Conversation {
         resolved_settings::settings(&setup.turn_settings.directory, &setup.extensions.plugins)
     }
 
-    /// The next prompts are run so, also those of other clients (SPEC A5).
+    /// The next prompts are run so, also those of other clients.
     fn apply(&mut self, choices: SessionChoices) -> anyhow::Result<()> {
         self.take_choices(choices.clone())?;
         self.job.unlogged = Some(choices);

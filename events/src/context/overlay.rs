@@ -51,7 +51,7 @@ fn params(head: &mut Request, said: &Value) {
 }
 
 /// Merges the system prompt into at most two blocks if the first is unchanged, so that providers
-/// can cache the first block (SPEC M3).
+/// can cache the first block.
 fn system(blocks: &mut Vec<String>, said: &Value) {
     let Some(said) = said["system"].as_array() else { return };
     let texts = said.iter().filter_map(Value::as_str).map(str::to_owned);

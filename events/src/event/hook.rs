@@ -20,7 +20,7 @@ pub enum Hook {
     },
 }
 
-/// The points at which plugins are called (SPEC X1), with the names that plugins use.
+/// The points at which plugins are called, with the names that plugins use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum HookPoint {
     /// A prompt, before a model sees it.

@@ -100,7 +100,7 @@ pub enum PromptKind {
     Text,
     Media,
     /// A task for the agent `name`: the whole description as text. It runs in a session of its own
-    /// before the model answers (SPEC L10).
+    /// before the model answers.
     Task,
     /// A command line that runs before the model answers. Its output replaces it in the text that
     /// the adjacent parts form.

@@ -1,4 +1,4 @@
-//! Decides how to make room in the model's context: SPEC 1.6.
+//! Decides how to make room in the model's context.
 
 use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled, with_attempts};
 use crate::context;

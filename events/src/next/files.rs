@@ -1,5 +1,4 @@
-//! Decides when to take snapshots of the project's files (SPEC G10), and how to restore them (SPEC
-//! G11).
+//! Decides when to take snapshots of the project's files, and how to restore them.
 //!
 //! The first call of a step that may change files waits for a snapshot. A step whose calls may have
 //! changed files is followed by a snapshot before the next model request. So the difference of two

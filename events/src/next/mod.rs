@@ -221,8 +221,7 @@ fn rejected_with(s: &State, of: Seq) -> Option<Envelope> {
     Some(intent(s, Some(of), None, closed))
 }
 
-/// Whether the last allowed step of the turn has been requested: calls of its reply are not run
-/// (SPEC L8).
+/// Whether the last allowed step of the turn has been requested: calls of its reply are not run.
 fn is_out_of_steps(s: &State, turn: &Turn) -> bool {
     turn.step > 0 && turn.step >= s.config.options.max_steps
 }

@@ -1,4 +1,4 @@
-//! Decides when a failed request is repeated: SPEC R1.
+//! Decides when a failed request is repeated, and after which back-off.
 
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;

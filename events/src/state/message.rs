@@ -16,7 +16,7 @@ pub enum Message {
     /// Replaces everything before it.
     Summary {
         text: String,
-        /// Whether the model is told to continue, because no other message follows (SPEC C4).
+        /// Whether the model is told to continue, because no other message follows.
         goes_on: bool,
         /// The agent's reminder from the summarised messages.
         reminder: Option<String>,
@@ -39,8 +39,7 @@ pub struct Prompt {
     /// The output of its commands, by the index of the part.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<usize, String>,
-    /// The text for the model that was added to the prompt and that the user did not write (SPEC
-    /// L17).
+    /// The text for the model that was added to the prompt and that the user did not write.
     pub reminder: Option<String>,
     /// Whether it asks for no answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -344,7 +344,7 @@ impl State {
         reply.map_or_else(said, |reply| format!("{}{}", reply.continues, reply.text()))
     }
 
-    /// The number of tokens that the history may use: SPEC C1. `None` if the model's limits are
+    /// The number of tokens that the history may use. `None` if the model's limits are
     /// unknown.
     pub fn usable(&self) -> Option<u64> {
         let limit = &self.config.model.limit;

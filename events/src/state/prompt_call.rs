@@ -1,4 +1,4 @@
-//! Calls that a prompt makes before its model answers: subtasks for other agents (SPEC L10), and
+//! Calls that a prompt makes before its model answers: subtasks for other agents, and
 //! command lines whose output becomes part of the prompt's text.
 
 use super::message::{Message, PromptCall, Reply, ReplyEnd, ReplyPart};

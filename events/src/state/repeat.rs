@@ -1,4 +1,4 @@
-//! Detects a model that repeats itself: three equal calls in a row (SPEC D1, D2).
+//! Detects a model that repeats itself: three equal calls in a row.
 
 use super::message::Message;
 use super::{Call, State};

@@ -1,5 +1,5 @@
 //! Switches from one agent to another: by a person's prompt, or within a turn if a person agrees to
-//! the model's request. Also the texts that tell the model about it (SPEC A10, A11, L17). The texts
+//! the model's request. Also the texts that tell the model about it. The texts
 //! stay in the prompt's message in the state.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A model that makes the same call again and again (SPEC D1, D2).
+//! A model that makes the same call again and again.
 
 use crate::common::*;
 use leftfold_events::event::{Answer as Reply_, CallSpec, Class, Finish, Session, Tool, Turn};

@@ -1,4 +1,4 @@
-//! Summaries that are requested, fail, or do not fit: SPEC 1.6.
+//! Summaries that are requested, fail, or do not fit.
 
 use crate::common::*;
 use leftfold_events::event::{CallKind, Class, Compaction, FailureClass::*, Finish, Tool};

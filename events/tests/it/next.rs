@@ -250,7 +250,7 @@ fn the_text_of_an_interrupted_reply_stays_and_its_end_is_marked() {
     }
 }
 
-/// SPEC M10: each call has a result, whatever it waits for.
+/// Each call has a result, whatever it waits for.
 #[test]
 fn a_call_without_an_outcome_is_answered_as_interrupted() {
     let open = [

@@ -24,7 +24,7 @@ fn questions_are_asked_and_answered() {
     check(&then(Elapse), &["model.requested 2.1"]);
 }
 
-/// SPEC P7: the rejection ends the turn although the context is full; the summary precedes the next prompt.
+/// The rejection ends the turn although the context is full; the summary precedes the next prompt.
 #[test]
 fn a_rejection_in_a_full_context_ends_the_turn_and_the_next_prompt_makes_room() {
     let rejected = [

@@ -52,7 +52,7 @@ fn cached_tokens_fill_the_context_too() {
     }
 }
 
-/// SPEC C1: with a limit of the input, `reserved` or 20,000 at most is kept free of it; else the
+/// With a limit of the input, `reserved` or 20,000 at most is kept free of it; else the
 /// output, or `reserved` if that is more, is kept free of the context.
 #[test]
 fn the_room_for_the_history_follows_from_the_limits() {
@@ -132,7 +132,7 @@ fn a_full_context_is_sent_if_it_may_not_be_summarised() {
     assert!(earlier.state.turn.is_none());
 }
 
-/// SPEC L12: the size of the context is that of the last finished reply. One that was cut off has none.
+/// The size of the context is that of the last finished reply. One that was cut off has none.
 #[test]
 fn a_reply_that_was_cut_off_does_not_hide_a_full_context() {
     let mut off = config();

@@ -144,7 +144,6 @@ mod tests {
         assert!(why.starts_with("there was no consent within"), "{why}");
     }
 
-    /// SPEC X5.
     #[test]
     fn consent_may_take_five_minutes() {
         assert_eq!(CONSENT, Duration::from_millis(300_000));

@@ -166,7 +166,7 @@ fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
     }
     let rate = code == 429 || tables::has_code(&details.kinds, tables::RATE_CODES);
     let says_rate = !matches!(code, 401 | 403) && tables::has_phrase(&text, tables::RATE);
-    // a request over the allowance of a minute fails in every minute (SPEC R4)
+    // a request over the allowance of a minute fails in every minute
     if code != 413 && (rate || says_rate) {
         return FailureClass::RateLimit;
     }

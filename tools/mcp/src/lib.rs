@@ -1,4 +1,4 @@
-//! Client for MCP (Model Context Protocol) servers, and the tools that they offer (SPEC X4, X6).
+//! Client for MCP (Model Context Protocol) servers, and the tools that they offer.
 //!
 //! A project has one [`Servers`] in a process, with one connection for each server. All sessions
 //! that work in the project share it through their `Workspace`, as a `ToolSource`. No session owns

@@ -1,5 +1,5 @@
 //! The older HTTP+SSE transport: the server sends messages in one stream of events, and receives
-//! messages at an address that the stream names first (SPEC X4).
+//! messages at an address that the stream names first.
 
 use std::collections::HashMap;
 use std::error::Error as _;

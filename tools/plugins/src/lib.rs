@@ -1,5 +1,5 @@
 //! Plugins: the user's own programs. They are asked before something is decided or sent, receive
-//! events, and offer tools (SPEC X1, X2). They speak JSON-RPC 2.0 over standard input and output,
+//! events, and offer tools. They speak JSON-RPC 2.0 over standard input and output,
 //! one message a line.
 //!
 //! A project has one [`Plugins`] in a process, with one process for each plugin, shared by all

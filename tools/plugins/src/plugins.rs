@@ -195,7 +195,7 @@ impl Plugins {
         self.named_tools().into_iter().find(|offered| offered.name == name)
     }
 
-    /// The tools of all running plugins, named like the tools of MCP servers (SPEC X6):
+    /// The tools of all running plugins, named like the tools of MCP servers:
     /// `PLUGIN_TOOL`.
     fn named_tools(&self) -> Vec<NamedTool> {
         let mut named_tools: Vec<NamedTool> = Vec::new();

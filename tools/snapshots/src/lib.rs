@@ -45,7 +45,7 @@ use git::Git;
 use index::Index;
 use pack::Pack;
 
-/// Largest file in bytes that is kept (SPEC: snapshot details).
+/// Largest file in bytes that is kept.
 pub const LARGEST: u64 = 2 << 20;
 /// Most files in a worktree. Home folders have more.
 pub const MOST_FILES: usize = 100_000;
@@ -168,8 +168,7 @@ impl Snapshots {
         self.take_locked(since, stop)
     }
 
-    /// Once an hour, drops objects that no snapshot of the last week needs (SPEC: snapshot
-    /// details). The caller need not wait for the thread.
+    /// Once an hour, drops objects that no snapshot of the last week needs. The caller need not wait for the thread.
     pub fn tidy(&self) -> Option<JoinHandle<()>> {
         let stamp = self.folder.join("leftfold-tidied");
         let last = fs::metadata(&stamp).and_then(|stamp| stamp.modified());

@@ -1,4 +1,4 @@
-//! Finds blocks by their first and last line: BlockAnchor (SPEC E3) and ContextAware (E8).
+//! Finds blocks by their first and last line: BlockAnchor and ContextAware.
 //!
 //! Both replace lines that differ from the text searched for. So both require at least three lines,
 //! anchors that are not blank, a block of nearly the expected size, and enough similarity in

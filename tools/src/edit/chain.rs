@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::search::{Candidate, Candidates, Search};
 use super::{anchors, escapes, exact, lines, whitespace};
 
-/// A way to find the text to replace (SPEC E1 to E9).
+/// A way to find the text to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     Simple,
@@ -104,7 +104,7 @@ pub(super) enum Failure {
         strategy: Strategy,
         places: Vec<Candidate>,
     },
-    /// The match is so much larger than the text searched for that it must be wrong (SPEC E12).
+    /// The match is so much larger than the text searched for that it must be wrong.
     TooLarge(Candidate),
 }
 

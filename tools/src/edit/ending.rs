@@ -1,4 +1,4 @@
-//! The line endings of a file (SPEC E11).
+//! The line endings of a file.
 
 use std::borrow::Cow;
 

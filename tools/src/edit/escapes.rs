@@ -1,4 +1,4 @@
-//! EscapeNormalized (SPEC E6): finds text that was escaped once too often or too little.
+//! EscapeNormalized: finds text that was escaped once too often or too little.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Exact matches: Simple (SPEC E1), TrimmedBoundary (E7) and MultiOccurrence (E9).
+//! Exact matches: Simple, TrimmedBoundary and MultiOccurrence.
 
 use std::borrow::Cow;
 use std::ops::Range;

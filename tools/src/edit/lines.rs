@@ -1,5 +1,4 @@
-//! Finds whole lines that differ only in white space: LineTrimmed (SPEC E2) and IndentationFlexible
-//! (E5).
+//! Finds whole lines that differ only in white space: LineTrimmed and IndentationFlexible.
 
 use super::search::{Candidate, Search};
 use super::source::Source;

@@ -1,4 +1,4 @@
-//! WhitespaceNormalized (SPEC E4): every run of white space counts as one blank.
+//! WhitespaceNormalized: every run of white space counts as one blank.
 
 use memchr::memmem;
 

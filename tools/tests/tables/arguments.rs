@@ -1,4 +1,4 @@
-//! Arguments against the schemas (SPEC T3): every tool refuses wrong arguments in equal words that
+//! Arguments against the schemas: every tool refuses wrong arguments in equal words that
 //! name the field, and does nothing.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `bash` (SPEC T12): exits, folders, limits. Tests beside the tool cover the end of its processes.
+//! `bash`: exits, folders, limits. Tests beside the tool cover the end of its processes.
 
 use serde_json::{Value, json};
 

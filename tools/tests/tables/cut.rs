@@ -1,4 +1,4 @@
-//! How much of an output the model sees (SPEC T4): at most 2000 lines and 51 200 bytes. Commands
+//! How much of an output the model sees: at most 2000 lines and 51 200 bytes. Commands
 //! show their end, all other tools the beginning. The rest is in a file.
 
 use std::os::unix::fs::MetadataExt;

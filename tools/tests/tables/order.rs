@@ -1,4 +1,4 @@
-//! Concurrent calls (SPEC T7): they run at the same time, but writers of one file take turns.
+//! Concurrent calls: they run at the same time, but writers of one file take turns.
 
 use std::time::Duration;
 

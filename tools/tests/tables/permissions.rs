@@ -1,4 +1,4 @@
-//! The accesses that each kind of call asks rules about before it runs (SPEC Q5, Q7, Q8):
+//! The accesses that each kind of call asks rules about before it runs:
 //! permission, patterns, and the patterns that "always" would allow.
 
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! `read` (SPEC T9).
+//! `read`.
 
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! `todowrite` and `todoread` (SPEC T16), and calls of no tool (`invalid`).
+//! `todowrite` and `todoread`, and calls of no tool (`invalid`).
 
 use leftfold_events::event::TodoItem;
 use serde_json::{Value, json};

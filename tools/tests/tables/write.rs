@@ -1,4 +1,4 @@
-//! `write` (SPEC T10): writes the content exactly as given, whatever the file had before.
+//! `write`: writes the content exactly as given, whatever the file had before.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;

@@ -6,7 +6,7 @@ use leftfold_events::rules::{Action, Rule};
 use leftfold_events::turn_config::{Abilities, Options};
 use serde_json::Value;
 
-/// One agent (SPEC A1).
+/// One agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     pub name: String,
@@ -65,8 +65,8 @@ impl Agent {
         native("build", Mode::Primary, "Does the work: reads, edits, runs commands.", None, rules)
     }
 
-    /// Lays the agent's options for the request body over those in `options` (SPEC M8), objects
-    /// member by member. Sampling options are sent only to a model with that capability (SPEC M14);
+    /// Lays the agent's options for the request body over those in `options`, objects
+    /// member by member. Sampling options are sent only to a model with that capability;
     /// wires know further models without it.
     pub fn tune(&self, options: &mut Options, abilities: Abilities) {
         let mut request = options.request.value();
@@ -100,7 +100,7 @@ pub fn merge(below: &mut Value, above: Value) {
     }
 }
 
-/// The built-in agents (SPEC A2).
+/// The built-in agents.
 pub fn builtins() -> Vec<Agent> {
     vec![Agent::build(), plan(), general(), explore()]
         .into_iter()
@@ -130,7 +130,7 @@ fn rules(rules: &[(&str, &str, Action)]) -> Vec<Rule> {
         .collect()
 }
 
-/// The planning agent (SPEC A8).
+/// The planning agent.
 fn plan() -> Agent {
     use Action::{Allow, Deny};
     let rules = rules(&[

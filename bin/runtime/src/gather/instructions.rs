@@ -1,5 +1,5 @@
 //! Collects the instructions for the system prompt: the user's own, the project's from its root
-//! down to the directory, and those that settings name (SPEC M6).
+//! down to the directory, and those that settings name.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Planning: the file of a session's plan, the reminders for the model when planning begins and
-//! ends, and the tools that change the agent (SPEC A8 to A11).
+//! ends, and the tools that change the agent.
 
 use std::path::{Path, PathBuf};
 

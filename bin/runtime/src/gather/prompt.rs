@@ -29,7 +29,7 @@ enum ModelFamily {
 }
 
 impl ModelFamily {
-    /// The family by the model's id (SPEC M4), with or without its maker's name in front.
+    /// The family by the model's id, with or without its maker's name in front.
     fn of(id: &str) -> Self {
         let id = id.to_lowercase();
         let name = id.rsplit('/').next().unwrap_or_default();
@@ -79,8 +79,7 @@ impl ModelFamily {
     }
 }
 
-/// The name and text of the first prompt: the agent's own, or the base prompt of the model's family
-/// (SPEC M2).
+/// The name and text of the first prompt: the agent's own, or the base prompt of the model's family.
 pub(super) fn base(turn_settings: &TurnSettings, tools: &[ToolSpec]) -> (String, Block) {
     if let Some(prompt) = &turn_settings.agent.prompt {
         let (agent, place) = (&turn_settings.agent, turn_settings.agent_place.as_ref());

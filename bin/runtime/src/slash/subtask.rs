@@ -1,5 +1,5 @@
 //! Commands that another agent runs in a session of its own; the session's agent only reports the
-//! result (SPEC L10).
+//! result.
 
 use leftfold_config::Mode;
 use leftfold_events::event::{PromptKind, PromptPart};

@@ -1,4 +1,4 @@
-//! Signs a user in at a remote server with OAuth 2.1, as the protocol specifies it (SPEC X5).
+//! Signs a user in at a remote server with OAuth 2.1, as the protocol specifies it.
 //!
 //! `sign_in` runs only on request: it discovers the authorization server from the MCP server's
 //! challenge, opens the consent page in a browser, and exchanges the returned code for tokens, with

@@ -1,4 +1,4 @@
-//! Results of replacements: one row a case, by strategy (SPEC E1 to E12).
+//! Results of replacements: one row a case, by strategy.
 
 use crate::edit::replace;
 
