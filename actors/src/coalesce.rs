@@ -45,18 +45,7 @@ impl InputSizes {
                     self.due = None;
                 }
             }
-            StreamEvent::Start { .. }
-            | StreamEvent::TextStart { .. }
-            | StreamEvent::TextDelta { .. }
-            | StreamEvent::TextEnd { .. }
-            | StreamEvent::ReasoningStart { .. }
-            | StreamEvent::ReasoningDelta { .. }
-            | StreamEvent::ReasoningEnd { .. }
-            | StreamEvent::Finish { .. }
-            | StreamEvent::Failed(_)
-            | StreamEvent::Credentials(_)
-            | StreamEvent::RequestId(_)
-            | StreamEvent::Exchanged(_) => {}
+            _ => {}
         }
     }
 
@@ -113,17 +102,7 @@ impl Coalescer {
                 self.end(&id, PartKind::Reasoning);
             }
             StreamEvent::TextEnd { id } => self.end(&id, PartKind::Text),
-            StreamEvent::Start { .. }
-            | StreamEvent::Credentials(_)
-            | StreamEvent::RequestId(_)
-            | StreamEvent::Exchanged(_)
-            | StreamEvent::TextStart { .. }
-            | StreamEvent::ReasoningStart { .. }
-            | StreamEvent::ToolInputStart { .. }
-            | StreamEvent::ToolInputDelta { .. }
-            | StreamEvent::ToolCall(_)
-            | StreamEvent::Finish { .. }
-            | StreamEvent::Failed(_) => {}
+            _ => {}
         }
     }
 

@@ -107,14 +107,7 @@ async fn collect(
                 return Ok(Written { text, finish, usage, exchange });
             }
             StreamEvent::Failed(failure) => return Err(Unwritten { failure, exchange }),
-            StreamEvent::TextStart { .. }
-            | StreamEvent::TextEnd { .. }
-            | StreamEvent::ReasoningStart { .. }
-            | StreamEvent::ReasoningDelta { .. }
-            | StreamEvent::ReasoningEnd { .. }
-            | StreamEvent::ToolInputStart { .. }
-            | StreamEvent::ToolInputDelta { .. }
-            | StreamEvent::ToolCall(_) => {}
+            _ => {}
         }
     }
     Err(Unwritten { failure: broken("the reply broke off before its end"), exchange })

@@ -1,6 +1,9 @@
 //! Hands durable intents to the workers that perform them, and reports the work that is lost when a
 //! worker dies.
 
+// A new event or effect is considered here.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod lost;
 
 use std::time::Duration;

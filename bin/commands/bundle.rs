@@ -291,14 +291,7 @@ fn trees(events: &[Envelope]) -> Vec<&str> {
             Files::CheckoutAsked { paths, .. } => {
                 trees.extend(paths.iter().map(|saved| saved.tree.as_str()));
             }
-            Files::SnapshotStarted {}
-            | Files::SnapshotFailed { .. }
-            | Files::SnapshotFailedAs { .. }
-            | Files::RevertAsked { .. }
-            | Files::UnrevertAsked { .. }
-            | Files::RestoreFailed { .. }
-            | Files::RestoreFailedAs { .. }
-            | Files::SnapshotsAccepted { .. } => {}
+            _ => {}
         }
     }
     let mut known = HashSet::new();

@@ -312,13 +312,7 @@ impl Questions {
                         return None;
                     }
                     // No "always" is offered, or the way back leads to the question.
-                    GateOutcome::Nothing
-                    | GateOutcome::Redraw
-                    | GateOutcome::Because
-                    | GateOutcome::Yes
-                    | GateOutcome::No
-                    | GateOutcome::Keys(_)
-                    | GateOutcome::Words(_) => {
+                    _ => {
                         print("  ");
                         self.invited = false;
                         return None;

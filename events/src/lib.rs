@@ -3,6 +3,9 @@
 //!
 //! Invariant: nothing here does I/O, reads a clock or draws a random number.
 
+// A new event or effect is considered everywhere in here.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 pub mod context;
 pub mod event;
 pub mod form;

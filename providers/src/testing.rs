@@ -1,7 +1,5 @@
 //! Helpers for the tests of all decoders.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
-
 use leftfold_events::event::{Finish, Usage};
 use proptest::prelude::*;
 

@@ -187,12 +187,7 @@ impl Summary {
             }
             Session::Forked { from, .. } => (self.fork_of, self.parent) = (Some(*from), None),
             Session::Adopted { parent } => self.parent = Some(*parent),
-            Session::Resumed { .. }
-            | Session::ResumedImported { .. }
-            | Session::DeadlinePassed {}
-            | Session::Imported { .. }
-            | Session::Configured { .. }
-            | Session::RulesSet { .. } => {}
+            _ => {}
         }
     }
 }

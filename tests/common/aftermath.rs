@@ -1,7 +1,5 @@
 //! Checks the effects that a crash may leave behind, and what the model is told about them.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
-
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 

@@ -3,8 +3,6 @@
 //!
 //! `LEFTFOLD_BODIES=DIR` writes every body as `DIR/FORMAT-NAME-SEQ.json`.
 #![cfg(debug_assertions)]
-#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for a few events among many")]
-
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 

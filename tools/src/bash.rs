@@ -17,6 +17,9 @@
 //! A step that is not known before the line runs has the pattern `<dynamic>`, which only a rule for `*`
 //! allows, and needs the permission `unreadable`. The judge never looks into programs: `python x.py` may do anything.
 
+// A new step of a line is considered everywhere in here.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod arity;
 mod assignments;
 mod builtins;

@@ -1,5 +1,8 @@
 //! Releases recorded facts to the session, through the actor or worker that reports such facts.
 
+// A new event or effect is considered here.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 use leftfold_events::event::{
     Compaction, Event, Files, Finished, Hook, Model, Permission, Purpose, Session, Subagent, Todo,
     TodoItem, Tool, Turn,

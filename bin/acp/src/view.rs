@@ -127,25 +127,7 @@ impl UpdateRenderer {
                 self.lines.clear();
                 None
             }
-            Change::Prompted { .. }
-            | Change::Noted { .. }
-            | Change::AgentSwitched { .. }
-            | Change::Resumed { .. }
-            | Change::Forked
-            | Change::Requested(_)
-            | Change::PartStarted { .. }
-            | Change::PartEnded { .. }
-            | Change::Streamed { .. }
-            | Change::Replied { .. }
-            | Change::RequestFailed
-            | Change::Retry { .. }
-            | Change::Asked(_)
-            | Change::QuestionClosed(_)
-            | Change::Answered { .. }
-            | Change::QuestionTimedOut(_)
-            | Change::CompactionAsked { .. }
-            | Change::Restored(_)
-            | Change::Notice(_) => None,
+            _ => None,
         }
     }
 

@@ -200,16 +200,7 @@ fn sent(events: &[Envelope], seq: Seq) -> Option<Sha256> {
     let hash = |event: &Envelope| match &event.event {
         Event::Model(Model::Finished { body_sha256, .. }) => Some(*body_sha256),
         Event::Model(Model::Failed { .. }) => event.notes.exchange.as_ref()?.body_sha256,
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_)
-        | Event::Hook(_) => None,
+        _ => None,
     };
     let outcome = events.iter().filter(|event| event.of == Some(seq)).find_map(hash);
     outcome.filter(|hash| *hash != Sha256::default())

@@ -200,12 +200,7 @@ impl Calls {
             Event::Tool(_) | Event::Permission(_) | Event::Subagent(_) | Event::Todo(_) => {
                 event.of.and_then(|of| self.0.get(&of).cloned())
             }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Compaction(_)
-            | Event::Files(_)
-            | Event::Hook(_) => None,
+            _ => None,
         };
         self.0.insert(event.seq, name?);
         self.0.get(&event.seq).map(String::as_str)

@@ -143,26 +143,7 @@ fn line(change: Change, at: Time) -> Option<String> {
         Change::CompactionEnded { end: CompactionEnd::Failed { message }, .. } => {
             Some(format!("_No summary:_ {}", code(&message)))
         }
-        Change::Prompted { .. }
-        | Change::Noted { .. }
-        | Change::Titled(_)
-        | Change::Requested(_)
-        | Change::PartStarted { .. }
-        | Change::PartEnded { .. }
-        | Change::InputStreamed { .. }
-        | Change::Streamed { .. }
-        | Change::Replied { .. }
-        | Change::RequestFailed
-        | Change::Call { .. }
-        | Change::Asked(_)
-        | Change::QuestionClosed(_)
-        | Change::Answered { .. }
-        | Change::QuestionTimedOut(_)
-        | Change::CompactionAsked { .. }
-        | Change::CompactionStarted(_)
-        | Change::CompactionEnded { .. }
-        | Change::Todos
-        | Change::Restored(_) => None,
+        _ => None,
     }
 }
 

@@ -134,14 +134,7 @@ impl Records {
                     call.subagent = Some(*session);
                 }
             }
-            Event::Session(_)
-            | Event::Permission(_)
-            | Event::Subagent(_)
-            | Event::Tool(_)
-            | Event::Compaction(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Hook(_) => {}
+            _ => {}
         }
         done
     }
@@ -172,12 +165,7 @@ impl Records {
                 }
                 done.extend(self.rest());
             }
-            Turn::Prompted { .. }
-            | Turn::Configured(_)
-            | Turn::Interrupted { .. }
-            | Turn::Switched { .. }
-            | Turn::Continued { .. }
-            | Turn::Noted { .. } => {}
+            _ => {}
         }
     }
 
@@ -251,11 +239,7 @@ impl Records {
                     done.push(Record::Call(call));
                 }
             }
-            CallStep::Resolved
-            | CallStep::Running
-            | CallStep::Progressed
-            | CallStep::Revised { .. }
-            | CallStep::Ended { .. } => {}
+            _ => {}
         }
     }
 }

@@ -108,13 +108,7 @@ fn add_session(rows: &Transaction<'_>, id: SessionId, events: &[Envelope]) -> ru
             }
             Session::Adopted { parent: by } => parent = Some(by.to_string()),
             Session::Titled { title: named } => title = Some(named),
-            Session::Summarised { .. }
-            | Session::Resumed { .. }
-            | Session::ResumedImported { .. }
-            | Session::DeadlinePassed {}
-            | Session::Imported { .. }
-            | Session::Configured { .. }
-            | Session::RulesSet { .. } => {}
+            _ => {}
         }
     }
     rows.execute(

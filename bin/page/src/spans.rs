@@ -163,13 +163,7 @@ impl Spans {
                 self.mark(event.seq, &format!("fork of {from} at {at}"), End::Ok);
             }
             Session::DeadlinePassed {} => self.deadline_passed(event),
-            Session::Created { .. }
-            | Session::Titled { .. }
-            | Session::Summarised { .. }
-            | Session::Adopted { .. }
-            | Session::Imported { .. }
-            | Session::Configured { .. }
-            | Session::RulesSet { .. } => {}
+            _ => {}
         }
     }
 
@@ -204,10 +198,7 @@ impl Spans {
                     self.end(turn, seq, of_turn(ended.reason));
                 }
             }
-            Turn::Prompted { .. }
-            | Turn::Configured(_)
-            | Turn::Continued { .. }
-            | Turn::Noted { .. } => {}
+            _ => {}
         }
     }
 

@@ -248,15 +248,7 @@ async fn write(
                 Event::Session(Session::DeadlinePassed {}) => {
                     Files::RestoreFailed { message: file_changes::TIMED_OUT.to_owned() }
                 }
-                Event::Session(_)
-                | Event::Turn(_)
-                | Event::Model(_)
-                | Event::Tool(_)
-                | Event::Permission(_)
-                | Event::Compaction(_)
-                | Event::Subagent(_)
-                | Event::Todo(_)
-                | Event::Hook(_) => continue,
+                _ => continue,
             };
             // The receiver may be gone.
             let _ = sender.send(outcome);
@@ -309,13 +301,7 @@ async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Resu
             | Files::RestoreFailedAs { message, .. }
             | Files::SnapshotFailed { message }
             | Files::SnapshotFailedAs { message, .. } => bail!(message),
-            Files::SnapshotStarted {}
-            | Files::Snapshotted { .. }
-            | Files::RevertAsked { .. }
-            | Files::UnrevertAsked { .. }
-            | Files::RestoreStarted { .. }
-            | Files::CheckoutAsked { .. }
-            | Files::SnapshotsAccepted { .. } => {}
+            _ => {}
         }
     }
     bail!("the node has died")

@@ -639,7 +639,6 @@ impl App {
     }
 
     /// Handles a key for the menu.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys edit the text")]
     fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         match key.code {
             KeyCode::Esc => self.menu.close(),
@@ -1222,7 +1221,6 @@ impl App {
         None
     }
 
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all other keys end the search")]
     fn search_key(&mut self, key: KeyEvent) -> Vec<Action> {
         let action = self.action(key);
         let Some(search) = &mut self.search else { return Vec::new() };
@@ -1302,22 +1300,15 @@ fn kind_of(question: &OpenQuestion) -> GateKind {
 
 /// Whether an event says something that people ask about.
 fn is_explainable(event: &Event) -> bool {
-    match event {
+    matches!(
+        event,
         Event::Turn(Turn::Prompted { .. } | Turn::Ended(_))
-        | Event::Model(Model::Requested { .. } | Model::Failed { .. })
-        | Event::Tool(Tool::Called { .. } | Tool::Finished(_) | Tool::Lost { .. })
-        | Event::Permission(_)
-        | Event::Compaction(Compaction::Finished { .. })
-        | Event::Subagent(_) => true,
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Compaction(_)
-        | Event::Todo(_)
-        | Event::Files(_)
-        | Event::Hook(_) => false,
-    }
+            | Event::Model(Model::Requested { .. } | Model::Failed { .. })
+            | Event::Tool(Tool::Called { .. } | Tool::Finished(_) | Tool::Lost { .. })
+            | Event::Permission(_)
+            | Event::Compaction(Compaction::Finished { .. })
+            | Event::Subagent(_)
+    )
 }
 
 /// Two texts with a line end between them.

@@ -316,19 +316,7 @@ impl Blocks {
             Change::TurnEnded { ended, since, .. } => {
                 self.ended(ended, since.map(|since| event.at.since(since)));
             }
-            Change::Resumed { .. }
-            | Change::Titled(_)
-            | Change::Forked
-            | Change::PartStarted { .. }
-            | Change::PartEnded { .. }
-            | Change::InputStreamed { .. }
-            | Change::Call { .. }
-            | Change::Asked(_)
-            | Change::QuestionClosed(_)
-            | Change::CompactionAsked { .. }
-            | Change::CompactionEnded { .. }
-            | Change::Todos
-            | Change::Restored(_) => {}
+            _ => {}
         }
     }
 

@@ -141,7 +141,6 @@ fn entry(name: &str, about: &str) -> Entry {
 
 impl Default for Choices {
     /// The conversation's own commands, which are known without reading anything.
-    #[allow(clippy::wildcard_enum_match_arm, reason = "most commands have nothing to complete to")]
     fn default() -> Self {
         let themes = ThemeName::ALL.map(|name| entry(name.as_str(), ""));
         let modes = Mode::ALL.map(|mode| entry(mode.name(), mode.about()));

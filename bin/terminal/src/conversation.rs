@@ -381,16 +381,7 @@ impl Conversation {
             {
                 self.take_choices(choices.clone())
             }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Hook(_) => Ok(()),
+            _ => Ok(()),
         };
         if let Err(error) = taken {
             tracing::warn!("the choice cannot be taken: {error:#}");

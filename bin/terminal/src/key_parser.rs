@@ -289,7 +289,6 @@ mod tests {
         inputs.iter().map(in_words).collect()
     }
 
-    #[allow(clippy::wildcard_enum_match_arm, reason = "other keys have their own names")]
     fn in_words(input: &Input) -> String {
         match input {
             Input::Paste(text) => format!("paste {text}"),

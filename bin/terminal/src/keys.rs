@@ -146,7 +146,6 @@ fn read() -> io::Result<Vec<u8>> {
 
 /// The character that a key types, as `AnswerGate` takes it: Enter, Backspace, Esc, Ctrl-D and Ctrl-U are the
 /// characters that they send.
-#[allow(clippy::wildcard_enum_match_arm, reason = "other keys type nothing")]
 pub(super) fn typed(key: KeyEvent) -> Option<char> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -165,7 +164,6 @@ pub(super) fn typed(key: KeyEvent) -> Option<char> {
 }
 
 /// The key as settings name it; `None`: settings have no name for it.
-#[allow(clippy::wildcard_enum_match_arm, reason = "other keys have no name in settings")]
 pub(super) fn named(key: KeyEvent) -> Option<Key> {
     let has = |modifier| key.modifiers.contains(modifier);
     let mut shift = has(KeyModifiers::SHIFT);

@@ -152,24 +152,7 @@ impl<T: Clone> Picker<T> {
             KeyCode::Char(c) if !control && !key.modifiers.contains(KeyModifiers::ALT) => {
                 self.paste(&c.to_string());
             }
-            KeyCode::Left
-            | KeyCode::Right
-            | KeyCode::Tab
-            | KeyCode::BackTab
-            | KeyCode::Delete
-            | KeyCode::Insert
-            | KeyCode::F(_)
-            | KeyCode::Char(_)
-            | KeyCode::Null
-            | KeyCode::CapsLock
-            | KeyCode::ScrollLock
-            | KeyCode::NumLock
-            | KeyCode::PrintScreen
-            | KeyCode::Pause
-            | KeyCode::Menu
-            | KeyCode::KeypadBegin
-            | KeyCode::Media(_)
-            | KeyCode::Modifier(_) => {}
+            _ => {}
         }
         Picked::Nothing
     }

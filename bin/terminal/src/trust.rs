@@ -136,13 +136,7 @@ fn answer(
         match outcome {
             GateOutcome::Yes => return Ok(Some(true)),
             GateOutcome::No => return Ok(Some(false)),
-            GateOutcome::Nothing
-            | GateOutcome::Redraw
-            | GateOutcome::Answer(_)
-            | GateOutcome::Because
-            | GateOutcome::EditAlways
-            | GateOutcome::Keys(_)
-            | GateOutcome::Words(_) => {}
+            _ => {}
         }
     }
 }

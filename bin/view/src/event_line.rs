@@ -50,54 +50,23 @@ pub fn replayed(event: &Envelope, before: &State, began: Time, view: &SessionVie
 
 /// Whether an event only prepares others or repeats them, so that people seldom need its line: the steps of a call
 /// before it runs without a question, its output so far, snapshots in which nothing changed, hooks that say nothing.
-/// Every variant is named here, so that a new one does not compile before it is classified.
 pub fn is_bookkeeping(event: &Event) -> bool {
     match event {
-        Event::Session(_) | Event::Turn(_) | Event::Model(_) | Event::Compaction(_) => false,
-        Event::Subagent(_) | Event::Todo(_) => false,
-        Event::Tool(event) => match event {
-            Tool::ResolveStarted { .. } | Tool::Progressed { .. } | Tool::InputStreamed { .. } => {
-                true
-            }
-            Tool::Resolved(resolution) => resolution.error.is_none(),
-            Tool::Started { attempt, .. } => *attempt == 1,
-            Tool::StartedSandboxed(started) => started.attempt == 1,
-            Tool::Called { .. }
-            | Tool::Batched { .. }
-            | Tool::Finished(_)
-            | Tool::Lost { .. }
-            | Tool::Cancelled { .. }
-            | Tool::ElicitationRequested { .. }
-            | Tool::ElicitationAnswered { .. } => false,
-        },
-        Event::Permission(event) => match event {
-            // a question has an event of its own
-            Permission::Ruled { action, .. } => *action != Action::Deny,
-            Permission::Asked { .. }
-            | Permission::Answered { .. }
-            | Permission::AnsweredFor { .. }
-            | Permission::RejectedWith { .. } => false,
-        },
-        Event::Files(event) => match event {
-            Files::SnapshotStarted {} => true,
-            Files::Snapshotted { files, .. } => files.is_empty(),
-            Files::SnapshotFailed { .. }
-            | Files::SnapshotFailedAs { .. }
-            | Files::RevertAsked { .. }
-            | Files::UnrevertAsked { .. }
-            | Files::CheckoutAsked { .. }
-            | Files::SnapshotsAccepted { .. }
-            | Files::RestoreStarted { .. }
-            | Files::Restored { .. }
-            | Files::RestoreFailed { .. }
-            | Files::RestoreFailedAs { .. } => false,
-        },
-        Event::Hook(event) => match event {
-            Hook::Called { .. } => true,
-            Hook::Returned { outcome, output, .. } => {
-                *outcome == HookOutcome::Returned && output.as_str() == "{}"
-            }
-        },
+        Event::Tool(
+            Tool::ResolveStarted { .. } | Tool::Progressed { .. } | Tool::InputStreamed { .. },
+        )
+        | Event::Files(Files::SnapshotStarted {})
+        | Event::Hook(Hook::Called { .. }) => true,
+        Event::Tool(Tool::Resolved(resolution)) => resolution.error.is_none(),
+        Event::Tool(Tool::Started { attempt, .. }) => *attempt == 1,
+        Event::Tool(Tool::StartedSandboxed(started)) => started.attempt == 1,
+        // a question has an event of its own
+        Event::Permission(Permission::Ruled { action, .. }) => *action != Action::Deny,
+        Event::Files(Files::Snapshotted { files, .. }) => files.is_empty(),
+        Event::Hook(Hook::Returned { outcome, output, .. }) => {
+            *outcome == HookOutcome::Returned && output.as_str() == "{}"
+        }
+        _ => false,
     }
 }
 

@@ -36,13 +36,7 @@ pub fn notices(event: &Files) -> Vec<String> {
             };
             named.chain(more).chain([sum]).collect()
         }
-        Files::SnapshotStarted {}
-        | Files::Snapshotted { .. }
-        | Files::RevertAsked { .. }
-        | Files::UnrevertAsked { .. }
-        | Files::CheckoutAsked { .. }
-        | Files::SnapshotsAccepted { .. }
-        | Files::RestoreStarted { .. } => Vec::new(),
+        _ => Vec::new(),
     }
 }
 

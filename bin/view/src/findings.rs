@@ -149,11 +149,7 @@ impl Findings {
                     self.add(event.seq, format!("a subagent ended: {reason}"));
                 }
             }
-            Event::Session(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_) => {}
+            _ => {}
         }
         let others = self.found.iter().rposition(|finding| finding.seq != event.seq);
         &self.found[others.map_or(0, |last| last + 1)..]
@@ -188,11 +184,7 @@ impl Findings {
             }
             Turn::Interrupted { by } => self.add(seq, format!("interrupted by {by}")),
             Turn::Ended(_) => self.ended = self.found.len(),
-            Turn::Prompted { .. }
-            | Turn::Continued { .. }
-            | Turn::Configured(_)
-            | Turn::Noted { .. }
-            | Turn::Switched { .. } => {}
+            _ => {}
         }
     }
 
@@ -222,10 +214,7 @@ impl Findings {
                 let message = shorten(first_line(message), 200);
                 self.add(seq, format!("the request failed: {message}{said}"));
             }
-            Model::Requested { .. }
-            | Model::Streamed { .. }
-            | Model::Finished { .. }
-            | Model::RetryScheduled { .. } => {}
+            _ => {}
         }
     }
 
@@ -270,15 +259,7 @@ impl Findings {
                     );
                 }
             }
-            Tool::Called { .. }
-            | Tool::Batched { .. }
-            | Tool::ResolveStarted { .. }
-            | Tool::Started { .. }
-            | Tool::StartedSandboxed(_)
-            | Tool::Progressed { .. }
-            | Tool::InputStreamed { .. }
-            | Tool::ElicitationRequested { .. }
-            | Tool::ElicitationAnswered { .. } => {}
+            _ => {}
         }
     }
 
@@ -364,11 +345,7 @@ impl Findings {
                 let words = feedback.as_deref().map(|words| format!(": {}", quoted(words)));
                 self.add(event.seq, format!("{by} said no{}", words.unwrap_or_default()));
             }
-            Permission::Ruled { .. }
-            | Permission::Asked { .. }
-            | Permission::Answered { .. }
-            | Permission::AnsweredFor { .. }
-            | Permission::RejectedWith { .. } => {}
+            _ => {}
         }
     }
 

@@ -41,13 +41,7 @@ pub fn reason(before: &State, event: &Envelope) -> Option<String> {
                 .then(|| format!("interrupted while waiting for: {}", open.join(", ")))
         }
         Event::Hook(leftfold_events::event::Hook::Returned { .. }) => took(before, event),
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Permission(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_)
-        | Event::Hook(_) => None,
+        _ => None,
     }
 }
 
@@ -96,16 +90,7 @@ fn tool_reason(before: &State, event: &Envelope, tool: &Tool) -> Option<String> 
         }
         Tool::Cancelled { .. } => Some(cancelled(before, call()?)),
         Tool::Finished(_) => took(before, event),
-        Tool::ResolveStarted { .. }
-        | Tool::Resolved(_)
-        | Tool::Started { .. }
-        | Tool::StartedSandboxed(_)
-        | Tool::Progressed { .. }
-        | Tool::InputStreamed { .. }
-        | Tool::Called { .. }
-        | Tool::Batched { .. }
-        | Tool::ElicitationRequested { .. }
-        | Tool::ElicitationAnswered { .. } => None,
+        _ => None,
     }
 }
 

@@ -418,10 +418,7 @@ impl SessionView {
                 vec![Change::Forked]
             }
             Session::DeadlinePassed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
-            Session::Adopted { .. }
-            | Session::Imported { .. }
-            | Session::Configured { .. }
-            | Session::RulesSet { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -520,10 +517,7 @@ impl SessionView {
             Model::Requested { purpose, .. } => *purpose,
             _ if self.titles.contains(&of) => Purpose::Title,
             _ if self.compactions.contains(&of) => Purpose::Compaction,
-            Model::Streamed { .. }
-            | Model::Finished { .. }
-            | Model::Failed { .. }
-            | Model::RetryScheduled { .. } => Purpose::Turn,
+            _ => Purpose::Turn,
         };
         if let Model::Finished { usage, cost, .. } = model {
             self.usage += *usage;
@@ -966,10 +960,7 @@ impl SessionView {
             | Files::Restored { .. }
             | Files::RestoreFailed { .. }
             | Files::RestoreFailedAs { .. } => self.files = None,
-            Files::RevertAsked { .. }
-            | Files::UnrevertAsked { .. }
-            | Files::CheckoutAsked { .. }
-            | Files::SnapshotsAccepted { .. } => {}
+            _ => {}
         }
         match files {
             Files::Snapshotted { files, .. } => self.changed.extend(files.iter().cloned()),
@@ -987,11 +978,7 @@ impl SessionView {
             | Files::RestoreFailedAs { message, .. } => {
                 changes.push(Change::Restored(Err(message.clone())));
             }
-            Files::SnapshotStarted {}
-            | Files::RevertAsked { .. }
-            | Files::UnrevertAsked { .. }
-            | Files::CheckoutAsked { .. }
-            | Files::SnapshotsAccepted { .. } => {}
+            _ => {}
         }
         changes
     }

@@ -125,22 +125,7 @@ impl TextRenderer {
                     self.note(output, &format!("  ? {asked} → {answer}"));
                 }
             }
-            Change::Prompted { .. }
-            | Change::Noted { .. }
-            | Change::AgentSwitched { .. }
-            | Change::Titled(_)
-            | Change::Forked
-            | Change::Requested(_)
-            | Change::PartStarted { .. }
-            | Change::PartEnded { .. }
-            | Change::InputStreamed { .. }
-            | Change::Streamed { .. }
-            | Change::QuestionClosed(_)
-            | Change::QuestionTimedOut(_)
-            | Change::CompactionAsked { .. }
-            | Change::CompactionEnded { .. }
-            | Change::Restored(_)
-            | Change::Todos => {}
+            _ => {}
         }
     }
 
@@ -156,10 +141,7 @@ impl TextRenderer {
                 }
                 self.call_ended(outcome, output);
             }
-            CallStep::Called
-            | CallStep::Running
-            | CallStep::Progressed
-            | CallStep::Revised { .. } => {}
+            _ => {}
         }
     }
 
@@ -266,11 +248,7 @@ fn called(status: &SubagentStatus, call: &Call, step: &CallStep) -> Option<Strin
             let touched = touched(finished);
             (!touched.is_empty()).then(|| format!("! {heading}: {}", touched.join(", ")))
         }
-        CallStep::Called
-        | CallStep::Running
-        | CallStep::Progressed
-        | CallStep::Revised { .. }
-        | CallStep::Ended { .. } => None,
+        _ => None,
     }
 }
 

@@ -155,15 +155,7 @@ impl Transcript {
             Event::Turn(Turn::Ended(_)) if id != self.root => status.works = false,
             Event::Turn(Turn::Prompted { .. }) if id == self.root => self.subagent_cost = 0.0,
             Event::Turn(Turn::Ended(_)) => self.rest(),
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Hook(_) => {}
+            _ => {}
         }
         changes
     }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// SPEC Q2: pattern, text, whether it matches.
+/// Pattern, text, whether it matches.
 const WILDCARDS: &[(&str, &str, bool)] = &[
     // any run of characters
     ("*", "", true),
@@ -148,7 +148,6 @@ fn wildcards() {
     }
 }
 
-/// SPEC Q4.
 #[test]
 fn what_holds_where_nobody_has_set_anything() {
     use Action::{Allow, Ask, Deny};
@@ -196,7 +195,7 @@ fn rule(text: &str) -> Rule {
     Rule::new(words[1], words[2], action)
 }
 
-/// SPEC Q1 and Q3: the last match wins, wherever it comes from.
+/// The last match wins, wherever it comes from.
 #[test]
 fn the_last_match_wins() {
     for (rules, permission, pattern, decides) in [
@@ -227,7 +226,6 @@ fn the_last_match_wins() {
     }
 }
 
-/// SPEC Q7.
 #[test]
 fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
     let deny = |permission: &str, pattern: &str| Rule::new(permission, pattern, Action::Deny);

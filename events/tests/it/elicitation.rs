@@ -3,8 +3,7 @@
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "what is not as it has to be fails the test, and of events a few matter here"
+    reason = "what is not as it has to be fails the test"
 )]
 
 use crate::common::*;

@@ -1,10 +1,6 @@
 //! Which hosts `webfetch` reads without a question, and which it asks about, as tables.
 
-#![allow(
-    clippy::expect_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "what is not as it has to be fails the test, and of events a few matter here"
-)]
+#![allow(clippy::expect_used, reason = "what is not as it has to be fails the test")]
 
 use crate::common::*;
 use leftfold_events::event::{

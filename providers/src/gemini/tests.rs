@@ -1,5 +1,3 @@
-#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
-
 mod errors;
 mod schemas;
 

@@ -1,4 +1,3 @@
-#![allow(clippy::wildcard_enum_match_arm, reason = "tests look for one event among many")]
 #![allow(clippy::needless_pass_by_value, reason = "values are made on the spot")]
 
 mod damage;

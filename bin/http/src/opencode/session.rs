@@ -393,16 +393,7 @@ impl SessionProjection {
             }
             Event::Files(Files::Snapshotted { tree, files, .. }) => self.snapshotted(tree, files),
             Event::Compaction(Compaction::Started { auto, .. }) => self.is_auto = *auto,
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Hook(_) => {}
+            _ => {}
         }
     }
 
@@ -847,26 +838,7 @@ impl SessionProjection {
                     frames.push(Frame::new(self.id, "session.error", properties));
                 }
             }
-            Change::Prompted { .. }
-            | Change::Noted { .. }
-            | Change::InputStreamed { .. }
-            | Change::AgentSwitched { .. }
-            | Change::Titled(_)
-            | Change::Resumed { .. }
-            | Change::Forked
-            | Change::Requested(_)
-            | Change::Streamed { .. }
-            | Change::PartStarted { .. }
-            | Change::PartEnded { .. }
-            | Change::Replied { .. }
-            | Change::RequestFailed
-            | Change::Retry { .. }
-            | Change::Call { .. }
-            | Change::QuestionClosed(_)
-            | Change::CompactionAsked { .. }
-            | Change::CompactionStarted(_)
-            | Change::CompactionEnded { .. }
-            | Change::Notice(_) => {}
+            _ => {}
         }
     }
 

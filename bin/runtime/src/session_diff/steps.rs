@@ -134,15 +134,7 @@ impl Steps {
             Event::Subagent(Subagent::Spawned { session, .. }) => {
                 self.all.entry(id).or_default().children.push(*session);
             }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Model(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Files(_)
-            | Event::Hook(_) => {}
+            _ => {}
         }
     }
 }

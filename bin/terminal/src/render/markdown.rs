@@ -83,17 +83,7 @@ pub(super) fn lay_out(
             Event::Rule if depth == 0 => {
                 (laid_out.block, laid_out.item, laid_out.is_fenced) = (range.start, None, false);
             }
-            Event::Text(_)
-            | Event::Code(_)
-            | Event::InlineMath(_)
-            | Event::DisplayMath(_)
-            | Event::Html(_)
-            | Event::InlineHtml(_)
-            | Event::FootnoteReference(_)
-            | Event::SoftBreak
-            | Event::HardBreak
-            | Event::Rule
-            | Event::TaskListMarker(_) => {}
+            _ => {}
         }
         layout.event(event, range);
     }
@@ -355,12 +345,7 @@ impl<'a> Layout<'a> {
                 self.links.push(Link { address, is_bare: false, from });
                 self.styles.push(theme.dim);
             }
-            Tag::Superscript
-            | Tag::Subscript
-            | Tag::DefinitionList
-            | Tag::DefinitionListTitle
-            | Tag::DefinitionListDefinition
-            | Tag::MetadataBlock(_) => {}
+            _ => {}
         }
     }
 
@@ -401,14 +386,7 @@ impl<'a> Layout<'a> {
                 self.styles.pop();
                 self.end_link("]");
             }
-            TagEnd::TableHead
-            | TagEnd::TableRow
-            | TagEnd::Superscript
-            | TagEnd::Subscript
-            | TagEnd::DefinitionList
-            | TagEnd::DefinitionListTitle
-            | TagEnd::DefinitionListDefinition
-            | TagEnd::MetadataBlock(_) => {}
+            _ => {}
         }
     }
 

@@ -1,7 +1,5 @@
 //! Feeds events and keys in, and checks the lines, the live rows and the actions.
 
-#![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one kind of action")]
-
 mod log;
 mod rewrapping;
 mod screens;

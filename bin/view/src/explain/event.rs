@@ -177,16 +177,7 @@ fn content(event: &Event) -> Option<String> {
         Event::Permission(
             Permission::Answered { feedback, .. } | Permission::RejectedWith { feedback, .. },
         ) => feedback.clone()?,
-        Event::Session(_)
-        | Event::Turn(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Permission(_)
-        | Event::Compaction(_)
-        | Event::Subagent(_)
-        | Event::Todo(_)
-        | Event::Files(_)
-        | Event::Hook(_) => return None,
+        _ => return None,
     };
     let text = mask::mask(&text).unwrap_or(text);
     (!text.trim().is_empty()).then_some(text)
@@ -281,15 +272,7 @@ impl Sources<'_> {
                 Event::Compaction(Compaction::Started { .. }) => {
                     [self.last(|e| matches!(e, Event::Model(Model::Finished { .. }))), None]
                 }
-                Event::Session(_)
-                | Event::Turn(_)
-                | Event::Tool(_)
-                | Event::Permission(_)
-                | Event::Compaction(_)
-                | Event::Subagent(_)
-                | Event::Todo(_)
-                | Event::Files(_)
-                | Event::Hook(_) => [None, None],
+                _ => [None, None],
             };
             self.found.extend(more.into_iter().flatten());
         }

@@ -115,14 +115,7 @@ impl Omissions {
                     self.cut.insert(call, (event.seq, spill.bytes));
                 }
             }
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Tool(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Subagent(_)
-            | Event::Todo(_)
-            | Event::Hook(_) => {}
+            _ => {}
         }
     }
 
@@ -157,12 +150,7 @@ impl Omissions {
                     .map(|(from, (asked, by))| Reverted { from, to: seq, asked, by });
             }
             Files::RestoreFailed { .. } | Files::RestoreFailedAs { .. } => self.restoring = None,
-            Files::SnapshotStarted {}
-            | Files::Snapshotted { .. }
-            | Files::SnapshotFailed { .. }
-            | Files::SnapshotFailedAs { .. }
-            | Files::CheckoutAsked { .. }
-            | Files::SnapshotsAccepted { .. } => {}
+            _ => {}
         }
     }
 

@@ -2,12 +2,7 @@
 //! intent that each outcome answers.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::wildcard_enum_match_arm,
-    reason = "a harness fails by panicking and picks the few events it cares for"
-)]
+#![allow(clippy::expect_used, clippy::panic, reason = "a harness fails by panicking")]
 
 mod checks;
 mod facts;

@@ -1,10 +1,6 @@
 //! A small world around the core, in which a seed decides everything.
 
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    clippy::cast_possible_truncation,
-    reason = "a world picks the few events it cares for, and its numbers are small"
-)]
+#![allow(clippy::cast_possible_truncation, reason = "the numbers of a world are small")]
 
 mod ledger;
 mod people;
