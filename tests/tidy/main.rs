@@ -246,7 +246,7 @@ fn every_text_passes_the_cleaner() {
         // constant texts, and the path of the user's own keys
         "bin/terminal/src/terminal_mode.rs",
         "bin/terminal/src/restorer.rs",
-        "bin/cli.rs",
+        "bin/cli/mod.rs",
         "bin/config/src/auth.rs",
         "bin/http/src/server.rs",
         // JSON for an editor
@@ -270,7 +270,7 @@ fn every_text_passes_the_cleaner() {
     });
     // asking whether it is a terminal writes nothing
     found.retain(|line| {
-        !line.contains(".is_terminal()") && !line.starts_with("bin/commands/observe.rs")
+        !line.contains(".is_terminal()") && !line.starts_with("bin/commands/observe/mod.rs")
     });
     // the helper of the sandbox hands its output on to `bwrap`
     found.retain(|line| !line.starts_with("tools/sandbox/src/helper.rs"));
@@ -325,7 +325,7 @@ const OTHER_FILES: [(&str, &str); 21] = [
     ("tools/snapshots/src/transfer.rs", "Leftfold's own"),
     ("tools/src/command.rs", "the clock of the machine"),
     ("tools/src/confined.rs", "new files, to write them"),
-    ("tools/src/sandbox.rs", "tables of the machine, and Leftfold's own"),
+    ("tools/src/sandbox/mod.rs", "tables of the machine, and Leftfold's own"),
     ("tools/src/sandbox/sockets.rs", "a table of the machine"),
     ("bin/config/src/files.rs", "files that the user names, and Leftfold's own"),
     ("bin/config/src/private_file.rs", "Leftfold's own"),
@@ -404,7 +404,10 @@ fn only_the_session_appends() {
     });
     let appends: Vec<&String> =
         appends.iter().filter(|found| found.contains("log.append(")).collect();
-    assert!(appends.len() == 1 && appends[0].starts_with("actors/src/session.rs:"), "{appends:#?}");
+    assert!(
+        appends.len() == 1 && appends[0].starts_with("actors/src/session/mod.rs:"),
+        "{appends:#?}"
+    );
     // the store's crate exports no other way to a log
     let store = |source: &Source| source.path.starts_with("store/src/") && !source.is_test();
     let ways: Vec<String> = users(&["-> Result<Log", "-> Log", "&mut Log"], store);

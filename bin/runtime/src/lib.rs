@@ -4,91 +4,66 @@
 //! | module | purpose |
 //! |---|---|
 //! | `embed` | [`Leftfold`] and [`Session`], the API for programs that embed Leftfold |
-//! | `turn_config` | turns settings, project and overrides into a turn's configuration |
-//! | `gather` | reads the parts of a configuration that come from the project: system prompt, instructions, skills, tools |
-//! | `gathering` | the threads on which all this is read |
-//! | `agents`, `model`, `auxiliary_agents`, `demo` | agents and models |
-//! | `resolved_settings`, `secrets`, `approvals` | settings with the plugins' additions, secrets, remembered approvals |
-//! | `trust`, `texts` | the questions whether to trust a project's settings, and to obey texts that calls have changed |
-//! | `search`, `formatting`, `language_servers` | the search services that settings name, and the formatters and language servers that they turn on |
-//! | `sign_in`, `account_models` | signing in at vendors, requests with tokens that expire, and the models of accounts |
-//! | `project`, `session_paths`, `history`, `session_list` | folders and lists of sessions, and their history |
-//! | `session_setup`, `client`, `user_message` | opens sessions, in this process's node or through another's socket, and prompts them |
-//! | `quota` | judges prompts by what their project has used on the day |
-//! | `remote`, `socket` | client and server of a node's socket |
-//! | `slash`, `attach` | slash commands and attachments of a prompt |
-//! | `fork`, `checkout` | makes forks, with files |
-//! | `session_diff` | the changes of a session to files |
-//! | `redact_output`, `warnings`, `lines`, `preview` | text that leaves the process |
+//! | `socket` | the way into this process's node from outside: a Unix socket, and standard input |
+//! | `prompt`, `report` | slash commands and attachments of a prompt; what front ends print about a session |
+//! | `session` | opens sessions and prompts them, in this process's node or through another's socket; forks and lists them |
+//! | `remote` | a client of a session in another process's node |
+//! | `turn` | settings, project and overrides become the turn configuration of a prompt |
+//! | `access` | what a person has allowed, and secrets: trust, approvals, changed texts |
+//! | `parts` | the parts of a turn configuration: agents, models, system prompt, tools, sandbox |
+//! | `account` | signed-in accounts of vendors, and their models |
+//! | `stored` | sessions as they are stored: folders, ids, logs, quotas |
+//! | `redact_output`, `warnings` | text that leaves the process |
 //! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
+//!
+//! A module uses only modules in rows below its own, and [`note`], [`Usage`] and [`run_async`] from here. The modules of a
+//! folder are exported here by their own names.
 //!
 //! Invariant: nothing here parses a command line or prints a session.
 
-pub mod account_models;
-pub mod agents;
-pub mod approvals;
-pub mod attach;
-mod auxiliary_agents;
-mod checkout;
-pub mod client;
-pub mod client_ids;
-pub mod demo;
-pub mod divergence;
+mod access;
+mod account;
 mod embed;
-pub mod executors;
-pub mod fork;
-pub mod formatting;
 pub mod fuzzing;
-pub mod gather;
-mod gathering;
-pub mod history;
-pub mod language_servers;
-pub mod lines;
-pub mod model;
-pub mod model_list;
-pub mod only_people;
-pub mod preview;
-pub mod project;
-pub mod quota;
+mod parts;
+mod prompt;
 pub mod redact_output;
 pub mod remote;
-pub mod resolved_settings;
-pub mod sandbox;
-pub mod search;
-pub mod secrets;
-pub mod session_diff;
-pub mod session_list;
-pub mod session_paths;
-pub mod session_setup;
-pub mod session_tree;
-pub mod sign_in;
+mod report;
+mod session;
 pub mod signals;
-pub mod slash;
 pub mod socket;
-pub mod specs;
-pub mod stats;
-pub mod subscription;
-pub mod texts;
+mod stored;
 mod thread_watch;
-pub mod trust;
-pub mod turn_config;
+mod turn;
 pub mod user_message;
 pub mod warnings;
-mod watchers;
-pub mod why;
-pub mod working_tree;
-pub mod workplace;
 
 use std::sync::{Mutex, PoisonError};
 
+pub use access::{approvals, only_people, secrets, texts, trust};
+pub use account::{account_models, sign_in};
 pub use embed::{Leftfold, Session, end_all};
 pub use gathering::gathering;
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
 pub use leftfold_process::{close_descriptors_on_exec, hide_memory};
 pub use leftfold_sandbox::become_helper;
+pub use parts::{
+    agents, executors, formatting, gather, language_servers, model, model_list, sandbox, search,
+    workplace,
+};
+use parts::{auxiliary_agents, gathering};
+pub use prompt::{attach, slash};
 pub use ractor;
+pub use report::{divergence, lines, preview, stats, why};
+use session::{checkout, watchers};
+pub use session::{
+    client, fork, session_diff, session_list, session_setup, subscription, working_tree,
+};
+pub use stored::{client_ids, history, quota, session_paths, session_tree};
 use tokio::sync::mpsc::UnboundedSender;
+pub use turn::{demo, project, resolved_settings, specs, turn_config};
 pub use turn_config::{Overrides, PromptOptions};
 
 /// The name of the hidden command that becomes a call's shell, in a terminal that an editor has

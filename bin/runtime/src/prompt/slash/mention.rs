@@ -20,7 +20,7 @@ const MOST_MISSING: usize = 5;
 const LONGEST_EXTENSION: usize = 8;
 
 /// Tells the model which agent a prompt mentions.
-const AGENT: &str = include_str!("../../../../prompts/agent_mention.md");
+const AGENT: &str = include_str!("../../../../../prompts/agent_mention.md");
 
 /// The parts of a prompt, and the contents that its text mentions. A prompt that begins with `@AGENT`
 /// becomes a task of that agent. Only typed text is searched, no attachments.

@@ -14,13 +14,13 @@ pub(super) const ALL: [Builtin; 2] = [
     Builtin {
         name: "init",
         description: "Write AGENTS.md for this project, or improve it",
-        template: include_str!("../../../../prompts/commands/init.md"),
+        template: include_str!("../../../../../prompts/commands/init.md"),
         subtask: None,
     },
     Builtin {
         name: "review",
         description: "Review uncommitted changes, a commit or a branch",
-        template: include_str!("../../../../prompts/commands/review.md"),
+        template: include_str!("../../../../../prompts/commands/review.md"),
         subtask: Some("explore"),
     },
 ];

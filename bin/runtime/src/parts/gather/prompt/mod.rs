@@ -10,8 +10,8 @@ use super::TurnSettings;
 use super::instructions::Section;
 use super::sources::{self, Block};
 
-const CORE: &str = include_str!("../../../../prompts/system/core.md");
-const THOROUGH: &str = include_str!("../../../../prompts/system/thorough.md");
+const CORE: &str = include_str!("../../../../../../prompts/system/core.md");
+const THOROUGH: &str = include_str!("../../../../../../prompts/system/thorough.md");
 
 /// Families of models that need prompts of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,12 +69,12 @@ impl ModelFamily {
 
     fn text(self) -> &'static str {
         match self {
-            Self::Codex => include_str!("../../../../prompts/system/codex.md"),
-            Self::Gpt => include_str!("../../../../prompts/system/gpt.md"),
-            Self::Gemini => include_str!("../../../../prompts/system/gemini.md"),
-            Self::Anthropic => include_str!("../../../../prompts/system/anthropic.md"),
-            Self::Trinity => include_str!("../../../../prompts/system/trinity.md"),
-            Self::Default => include_str!("../../../../prompts/system/default.md"),
+            Self::Codex => include_str!("../../../../../../prompts/system/codex.md"),
+            Self::Gpt => include_str!("../../../../../../prompts/system/gpt.md"),
+            Self::Gemini => include_str!("../../../../../../prompts/system/gemini.md"),
+            Self::Anthropic => include_str!("../../../../../../prompts/system/anthropic.md"),
+            Self::Trinity => include_str!("../../../../../../prompts/system/trinity.md"),
+            Self::Default => include_str!("../../../../../../prompts/system/default.md"),
         }
     }
 }
@@ -162,7 +162,7 @@ pub(super) fn instructions(block: &mut Block, sections: &[Section]) {
     if sections.is_empty() {
         return;
     }
-    let intro = include_str!("../../../../prompts/instructions.md").trim();
+    let intro = include_str!("../../../../../../prompts/instructions.md").trim();
     block.frame(&format!("\n\n<instructions>\n{intro}"));
     for Section { text, place, origin } in sections {
         block.frame("\n\n");

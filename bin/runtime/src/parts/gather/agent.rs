@@ -140,14 +140,14 @@ fn plan() -> Agent {
         ("edit", ".leftfold/plans/*.md", Allow),
         ("edit", ".opencode/plans/*.md", Allow),
     ]);
-    let prompt = include_str!("../../../../prompts/agents/plan.md");
+    let prompt = include_str!("../../../../../prompts/agents/plan.md");
     let about = "Plans without changing anything but files of plans.";
     native("plan", Mode::Primary, about, Some(prompt), rules)
 }
 
 fn general() -> Agent {
     let rules = rules(&[("todowrite", "*", Action::Deny), ("todoread", "*", Action::Deny)]);
-    let prompt = include_str!("../../../../prompts/agents/general.md");
+    let prompt = include_str!("../../../../../prompts/agents/general.md");
     let about = "Does one task of several steps on its own, including changes to files.";
     native("general", Mode::Subagent, about, Some(prompt), rules)
 }
@@ -195,7 +195,7 @@ fn explore() -> Agent {
     ]);
     rules.extend(LOOKING.map(|command| Rule::new("bash", command, Allow)));
     rules.extend(WRITING.map(|command| Rule::new("bash", command, Deny)));
-    let prompt = include_str!("../../../../prompts/agents/explore.md");
+    let prompt = include_str!("../../../../../prompts/agents/explore.md");
     let about = "Answers questions about the project by searching and reading. Changes nothing.";
     native("explore", Mode::Subagent, about, Some(prompt), rules)
 }

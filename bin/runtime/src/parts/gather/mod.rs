@@ -61,13 +61,14 @@ impl TurnSettings {
     }
 }
 
-const SUMMARY: &str = include_str!("../../../prompts/compaction.md");
+const SUMMARY: &str = include_str!("../../../../../prompts/compaction.md");
 
 /// The prompt for a model that writes titles, for `Options::title_prompt`.
-pub const TITLE: &str = include_str!("../../../prompts/title.md").trim_ascii();
+pub const TITLE: &str = include_str!("../../../../../prompts/title.md").trim_ascii();
 
 /// The prompt for a model that sums up a session for lists, for `Options::session_summary_prompt`.
-pub const SESSION_SUMMARY: &str = include_str!("../../../prompts/session_summary.md").trim_ascii();
+pub const SESSION_SUMMARY: &str =
+    include_str!("../../../../../prompts/session_summary.md").trim_ascii();
 
 /// The turn configuration in force at `now`, and the problems with files that were left out, for
 /// people.
@@ -406,8 +407,8 @@ mod tests {
         let rules = vec![Rule::new("skill", "risky", Action::Deny)];
         let config = turn_settings(&folder, "m", rules.clone());
         let (intro, skills) = (
-            include_str!("../../../prompts/instructions.md").trim(),
-            include_str!("../../../prompts/skills.md").trim(),
+            include_str!("../../../../../prompts/instructions.md").trim(),
+            include_str!("../../../../../prompts/skills.md").trim(),
         );
         let expected = format!(
             "{environment}\n\n<instructions>\n{intro}\n\nInstructions from: {0}/AGENTS.md\n\

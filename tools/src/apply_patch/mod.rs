@@ -49,7 +49,7 @@ pub(crate) struct Args {
 impl Typed for ApplyPatch {
     type Args = Args;
     const NAME: &'static str = "apply_patch";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/apply_patch.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/apply_patch.md");
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

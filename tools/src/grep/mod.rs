@@ -82,7 +82,7 @@ impl Args {
 impl Typed for Grep {
     type Args = Args;
     const NAME: &'static str = "grep";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/grep.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/grep.md");
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

@@ -104,7 +104,7 @@ pub fn about_shell(program: &str) -> String {
 }
 
 /// A part of the description for models whose commands are confined.
-pub const IN_SANDBOX: &str = include_str!("../../prompts/tools/bash_sandbox.md");
+pub const IN_SANDBOX: &str = include_str!("../../../prompts/tools/bash_sandbox.md");
 
 /// The schema of the arguments for a model whose commands are confined.
 pub fn schema_in_sandbox() -> Json {
@@ -136,7 +136,7 @@ fn command<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, 
 impl Typed for Bash {
     type Args = Args;
     const NAME: &'static str = "bash";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/bash.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/bash.md");
     const USES_WORKSPACE: bool = true;
 
     /// Without a sandbox the arguments about it are unknown, as all others that are not in the schema.

@@ -81,7 +81,7 @@ pub(crate) struct WebSearch;
 impl Typed for WebSearch {
     type Args = Args;
     const NAME: &'static str = "websearch";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/websearch.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/websearch.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         plan(Scope::Web, args, cx)
@@ -98,7 +98,7 @@ pub(crate) struct CodeSearch;
 impl Typed for CodeSearch {
     type Args = Args;
     const NAME: &'static str = "codesearch";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/codesearch.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/codesearch.md");
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         plan(Scope::Code, args, cx)

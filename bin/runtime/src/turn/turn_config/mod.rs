@@ -40,7 +40,7 @@ use self::option_sources::Deciding;
 const PARENT_ONLY: [&str; 5] = ["todowrite", "todoread", "task", PLAN_ENTER, PLAN_EXIT];
 
 /// Tells the model that a program reads its answer.
-const OUTPUT_PROMPT: &str = include_str!("../../../prompts/structured_output.md");
+const OUTPUT_PROMPT: &str = include_str!("../../../../../prompts/structured_output.md");
 
 /// A caller's options, which win over settings and session.
 #[derive(Clone, Debug, Default)]

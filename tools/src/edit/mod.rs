@@ -172,7 +172,7 @@ impl AppliedChange {
 impl Typed for Edit {
     type Args = Args;
     const NAME: &'static str = "edit";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/edit.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/edit.md");
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

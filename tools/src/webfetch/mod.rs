@@ -79,7 +79,7 @@ enum Format {
 impl Typed for WebFetch {
     type Args = Args;
     const NAME: &'static str = "webfetch";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/webfetch.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/webfetch.md");
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

@@ -13,8 +13,8 @@ use super::{Agent, TurnSettings};
 
 /// The planning agent.
 const PLAN: &str = "plan";
-const ENTER: &str = include_str!("../../../../prompts/plan/enter.md");
-const LEAVE: &str = include_str!("../../../../prompts/plan/leave.md");
+const ENTER: &str = include_str!("../../../../../../prompts/plan/enter.md");
+const LEAVE: &str = include_str!("../../../../../../prompts/plan/leave.md");
 
 /// The file for the plan of `session`: in the project if it is a Git worktree, otherwise in `home`,
 /// Leftfold's data folder. It depends only on the id, so it never changes.

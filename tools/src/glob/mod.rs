@@ -67,7 +67,7 @@ impl Args {
 impl Typed for Glob {
     type Args = Args;
     const NAME: &'static str = "glob";
-    const DESCRIPTION: &'static str = include_str!("../../prompts/tools/glob.md");
+    const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/glob.md");
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
