@@ -162,16 +162,16 @@ const VISIBLE: &[&str] = &[
     "go/pkg/mod/x",
 ];
 
-/// Files that only variables name, outside the home folder.
-const BY_VARIABLE: &[(&str, &str)] = &[
-    ("AWS_SHARED_CREDENTIALS_FILE", "elsewhere/aws"),
-    ("DOCKER_CONFIG", "elsewhere/docker"),
-    ("GNUPGHOME", "elsewhere/gnupg"),
-    ("GOOGLE_APPLICATION_CREDENTIALS", "elsewhere/google.json"),
-    ("KUBECONFIG", "elsewhere/kube"),
-    ("MY_OWN_API_TOKEN_FILE", "elsewhere/token"),
-    ("NETRC", "elsewhere/netrc"),
-    ("PGPASSFILE", "elsewhere/pgpass"),
+/// Variables, the files and folders that only they name, and the file with the key.
+const BY_VARIABLE: &[(&str, &str, &str)] = &[
+    ("AWS_SHARED_CREDENTIALS_FILE", "elsewhere/aws", "elsewhere/aws"),
+    ("DOCKER_CONFIG", "elsewhere/docker", "elsewhere/docker/config.json"),
+    ("GNUPGHOME", "elsewhere/gnupg/", "elsewhere/gnupg/private-keys-v1.d/key"),
+    ("GOOGLE_APPLICATION_CREDENTIALS", "elsewhere/google.json", "elsewhere/google.json"),
+    ("KUBECONFIG", "elsewhere/kube", "elsewhere/kube"),
+    ("MY_OWN_API_TOKEN_FILE", "elsewhere/token", "elsewhere/token"),
+    ("NETRC", "elsewhere/netrc", "elsewhere/netrc"),
+    ("PGPASSFILE", "elsewhere/pgpass", "elsewhere/pgpass"),
 ];
 
 fn put(path: &Path, text: &str) {
@@ -194,9 +194,9 @@ fn site(replies: &[Value]) -> Site {
         put(&home.join(name), &format!("open {name}\n"));
     }
     let mut site = site.env("XDG_CONFIG_HOME", home.join(".config").display().to_string());
-    for (variable, name) in BY_VARIABLE {
-        put(&site.path("user").join(name).join("key"), KEY);
-        let path = site.path("user").join(name).display().to_string();
+    for (variable, named, key) in BY_VARIABLE {
+        put(&site.path("user").join(key), KEY);
+        let path = site.path("user").join(named).display().to_string();
         site = site.env(variable, path);
     }
     site

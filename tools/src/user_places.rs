@@ -612,7 +612,11 @@ fn by_variable(home: Option<&Path>) -> Vec<PathBuf> {
         };
         // `FILE:` stands before a path of Kerberos
         let paths = std::env::split_paths(&value).filter(|path| path.is_absolute());
-        found.extend(paths.flat_map(|path| inner.iter().map(move |name| path.join(name))));
+        // without the slash at its end, which no file has
+        let inside = |path: PathBuf, name: &str| path.join(name).components().collect();
+        found.extend(
+            paths.flat_map(|path| inner.iter().map(move |name| inside(path.clone(), name))),
+        );
     }
     let is_needed = |path: &PathBuf| {
         let is_device = ["/dev", "/proc", "/sys"].iter().any(|it| path.starts_with(it));
