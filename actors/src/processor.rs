@@ -24,7 +24,7 @@ use crate::world::Models;
 pub(crate) struct Processor;
 
 /// Messages with pieces of a reply that may wait to be settled. More are not read from the provider.
-const AHEAD: usize = 64;
+const MAX_UNSETTLED: usize = 64;
 
 /// A session, as whoever reads a reply tells it of the pieces.
 struct Listener {
@@ -106,7 +106,8 @@ impl Reading {
         let Some(provider) = provider else {
             return tell(&owner, vec![failed(of, unknown_provider(&ask.request))]);
         };
-        let listener = Listener { session: owner.clone(), room: Arc::new(Semaphore::new(AHEAD)) };
+        let listener =
+            Listener { session: owner.clone(), room: Arc::new(Semaphore::new(MAX_UNSETTLED)) };
         let reading = async move { read(&listener, provider, ask, pieces).await };
         let task = self.tasks.spawn(reading.instrument(span), move |read| {
             if read.is_none() {
@@ -177,7 +178,7 @@ async fn read(
     let mut facts = Vec::new();
     loop {
         // events that came together are told together, so that they share a flush
-        let came = if facts.len() < AHEAD { poll!(stream.next()) } else { Poll::Pending };
+        let came = if facts.len() < MAX_UNSETTLED { poll!(stream.next()) } else { Poll::Pending };
         let event = if let Poll::Ready(event) = came {
             event
         } else {

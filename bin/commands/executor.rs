@@ -15,7 +15,7 @@ use crate::cli::{self, ExecutorSandbox};
 
 /// The fewest characters of a token, and the most bytes of its file.
 const SHORTEST_TOKEN: usize = 16;
-const MOST_TOKEN: u64 = 4 << 10;
+const MAX_TOKEN: u64 = 4 << 10;
 
 pub(crate) fn executor(args: &cli::Executor) -> anyhow::Result<ExitCode> {
     let options = options(args)?;
@@ -66,7 +66,7 @@ fn token(file: &Path) -> Result<String, Usage> {
     let wrong = |why: String| Usage(format!("--token-file {}: {why}", file.display()));
     let mut text = String::new();
     std::fs::File::open(file)
-        .and_then(|file| file.take(MOST_TOKEN).read_to_string(&mut text))
+        .and_then(|file| file.take(MAX_TOKEN).read_to_string(&mut text))
         .map_err(|error| wrong(error.to_string()))?;
     let token = text.trim();
     if token.chars().count() < SHORTEST_TOKEN {

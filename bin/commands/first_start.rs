@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use crate::cli::{Auth, AuthCommand, LoginMethod, somebody_there};
 
 /// How long the servers may take to list their models.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LIST_TIMEOUT: Duration = Duration::from_millis(500);
 /// The most models to offer of one server.
-const MOST: usize = 9;
+const MAX_MODELS: usize = 9;
 
 /// A program that serves models on this machine.
 struct Server {
@@ -98,7 +98,7 @@ async fn offers() -> Vec<Offer> {
     let ask = |server: &'static Server| {
         let base = environment(server.variable).unwrap_or_else(|| server.base.to_owned());
         let asking = tokio::spawn(async move {
-            let models = leftfold_providers::served(&base, PATIENCE).await;
+            let models = leftfold_providers::served(&base, LIST_TIMEOUT).await;
             (base, models.unwrap_or_default())
         });
         (server, asking)
@@ -107,7 +107,7 @@ async fn offers() -> Vec<Offer> {
     let mut offers = Vec::new();
     for (server, answer) in asked {
         let Ok((base, models)) = answer.await else { continue };
-        let models = models.into_iter().take(MOST);
+        let models = models.into_iter().take(MAX_MODELS);
         offers.extend(models.map(|model| Offer { server, base: base.clone(), model }));
     }
     offers

@@ -199,8 +199,8 @@ fn foreign(
 /// Prints a note for each kind of content that the log cannot hold.
 fn note_left_out(origin: Origin, left_out: &LeftOut) {
     /// The number of bad lines that are printed one by one.
-    const MOST: usize = 10;
-    for bad in left_out.bad.iter().take(MOST) {
+    const MAX_PRINTED: usize = 10;
+    for bad in left_out.bad.iter().take(MAX_PRINTED) {
         leftfold_runtime::note(&format!("leftfold: {bad}"));
     }
     if !left_out.bad.is_empty() {

@@ -14,7 +14,7 @@ use super::{NAME, SENTENCE, cell};
 use crate::cli::{self, Format, LspCommand};
 
 /// How long a file is checked. A server may have to read and build the project first.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest file that is checked, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
@@ -90,7 +90,7 @@ fn check(
     let found = leftfold_runtime::run_async(async {
         let servers = language_servers::servers(settings, directory)?;
         let file = WrittenFile { path: path.clone(), text: Some(text) };
-        Some(servers.check_patiently(file, Instant::now() + PATIENCE).await)
+        Some(servers.check_patiently(file, Instant::now() + CHECK_TIMEOUT).await)
     })?;
     let found = found.unwrap_or_default();
     let file = found.files.iter().find(|file| file.path == path);

@@ -1,7 +1,7 @@
 //! `leftfold export --format otlp`: traces and metrics of OpenTelemetry, as a file or to a collector.
 //!
 //! With `--follow` a file in the data folder keeps, for each session, the last event that the collector has
-//! acknowledged. After a restart, sending goes on behind it.
+//! acknowledged. After a restart, sending goes on after it.
 //!
 //! A node sends its metrics through the same [`Collector`].
 

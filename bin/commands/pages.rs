@@ -170,7 +170,7 @@ pub(crate) fn diff_line(line: &str) -> String {
     face.paint(line)
 }
 
-/// The lines of a unified diff behind four blanks.
+/// The lines of a unified diff after four blanks.
 pub(crate) fn indented_diff_line(line: &str) -> String {
     const INDENT: &str = "    ";
     match line.strip_prefix(INDENT) {

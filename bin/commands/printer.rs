@@ -93,7 +93,7 @@ pub(crate) struct Output {
 }
 
 /// How long to wait for the end of a child after its parent has recorded it.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CHILD_END_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Actor for Printer {
     type Msg = Observation;
@@ -144,7 +144,7 @@ impl Actor for Printer {
             false => output.tree.take(&events),
         };
         if !held && output.tree.is_holding() {
-            myself.send_after(PATIENCE, reminder);
+            myself.send_after(CHILD_END_TIMEOUT, reminder);
         }
         let mut reports = Vec::new();
         if output.print(&ready, &mut reports).is_err() && !output.broken {

@@ -237,7 +237,7 @@ fn prompt_from_input() -> anyhow::Result<String> {
         bail!(Usage("no prompt: give one as an argument, or pipe it into standard input".into()));
     }
     let bytes = read_input()?;
-    if bytes.len() as u64 >= attach::MOST_INPUT {
+    if bytes.len() as u64 >= attach::MAX_INPUT {
         bail!(Usage("the prompt on standard input is too long".into()));
     }
     let text = String::from_utf8(bytes)
@@ -249,7 +249,7 @@ fn prompt_from_input() -> anyhow::Result<String> {
 }
 
 /// How long to wait for standard input before saying so.
-const PATIENCE: Duration = Duration::from_secs(3);
+const INPUT_NOTICE_DELAY: Duration = Duration::from_secs(3);
 
 /// Reads standard input to its end, and says so if that takes long.
 fn read_input() -> std::io::Result<Vec<u8>> {
@@ -257,17 +257,17 @@ fn read_input() -> std::io::Result<Vec<u8>> {
     let reading = std::thread::Builder::new().name("input".into());
     let reading = reading.spawn(move || {
         let mut bytes = Vec::new();
-        let read = std::io::stdin().take(attach::MOST_INPUT).read_to_end(&mut bytes);
+        let read = std::io::stdin().take(attach::MAX_INPUT).read_to_end(&mut bytes);
         // Nobody waits any more if this process is about to end.
         let _ = sender.send(read.map(|_| bytes));
     });
     if reading.is_err() {
         // without a thread nothing can be said while it waits
         let mut bytes = Vec::new();
-        std::io::stdin().take(attach::MOST_INPUT).read_to_end(&mut bytes)?;
+        std::io::stdin().take(attach::MAX_INPUT).read_to_end(&mut bytes)?;
         return Ok(bytes);
     }
-    let bytes = receiver.recv_timeout(PATIENCE).or_else(|_| {
+    let bytes = receiver.recv_timeout(INPUT_NOTICE_DELAY).or_else(|_| {
         note("leftfold: waiting for the end of standard input, which goes with the prompt (`</dev/null` gives none)");
         receiver.recv()
     });

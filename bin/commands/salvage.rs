@@ -14,7 +14,7 @@ use leftfold_runtime::Usage;
 use leftfold_runtime::lines::Lines;
 
 /// The folder for pieces that form no log, in the new store's folder.
-const BESIDE: &str = "lost+found";
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Where new stores go: a single one into the folder itself, several into subfolders named after
 /// their sessions.
@@ -68,8 +68,8 @@ impl Target {
         let nursery = tempfile::Builder::new().prefix(".salvage-").tempdir_in(parent)?;
         let new = nursery.path().join("store");
         let salvaged = leftfold_store::salvage(store, &new)?;
-        let beside =
-            write_beside(&new.join(BESIDE), &salvaged).context("cannot write lost+found")?;
+        let beside = write_beside(&new.join(LOST_AND_FOUND), &salvaged)
+            .context("cannot write lost+found")?;
         // The rename makes the store appear complete or not at all; it may replace an empty folder.
         fs::rename(&new, &to).with_context(|| to.display().to_string())?;
         fs::File::open(parent)?.sync_all()?;
@@ -137,7 +137,7 @@ fn report(salvaged: &Salvaged, beside: &Beside, to: &Path, format: Format) -> Ve
             .collect();
     }
     let mut lines: Vec<String> = salvaged.sessions.iter().map(sentence).collect();
-    let place = to.join(BESIDE);
+    let place = to.join(LOST_AND_FOUND);
     lines.extend(
         beside.iter().map(|(name, what)| format!("{}: {what}", place.join(name).display())),
     );
@@ -169,7 +169,7 @@ fn sentence(rescued: &Rescued) -> String {
     }
     if !rescued.beside.is_empty() {
         let (count, session) = (rescued.beside.len(), rescued.session);
-        line += &format!(", {count} more in {BESIDE}/{session}.jsonl");
+        line += &format!(", {count} more in {LOST_AND_FOUND}/{session}.jsonl");
     }
     let lost: Vec<String> = rescued.lost().into_iter().map(|(a, b)| span(a, b)).collect();
     if !lost.is_empty() {

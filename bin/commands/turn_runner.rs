@@ -26,10 +26,10 @@ use leftfold_runtime::{end_all, note};
 use leftfold_view::{OpenQuestion, QuestionId, SessionView};
 
 /// How long the last events of an interrupted turn may take to be printed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The `by` of prompts from the command line.
 const BY: &str = "cli";
-const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The request to the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +196,9 @@ async fn begin(
                 return Ok(Some(Begun { client, opened, socket }));
             }
             Ok(false) => return Ok(None),
-            Err(error) if client::is_leaving(&error) => tokio::time::sleep(client::BREATH).await,
+            Err(error) if client::is_leaving(&error) => {
+                tokio::time::sleep(client::RETRY_DELAY).await;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -286,7 +288,7 @@ impl TurnRunner {
         mut signals: Signals,
     ) -> anyhow::Result<Outcome> {
         let session = self.client.session;
-        let give_up = tokio::time::sleep(FOR_EVER);
+        let give_up = tokio::time::sleep(A_YEAR);
         tokio::pin!(give_up);
         let mut interrupted = false;
         if self.asks && self.client.remote().is_some() {
@@ -329,7 +331,7 @@ impl TurnRunner {
                         return Ok(Outcome::Interrupted);
                     }
                     interrupted = true;
-                    give_up.as_mut().reset(Instant::now() + PATIENCE);
+                    give_up.as_mut().reset(Instant::now() + PRINT_TIMEOUT);
                     self.client.interrupt(by).await?;
                 }
                 () = &mut give_up => return Ok(Outcome::Interrupted),

@@ -23,10 +23,10 @@ const LARGEST_BODY: usize = 256 * MIB;
 const LARGEST_REPLY: usize = 8 * MIB;
 
 /// Calls in a reply. A model makes some ten at once; each costs a check, a ruling and a run.
-const MOST_CALLS: usize = 256;
+const MAX_CALLS: usize = 256;
 
 /// Parts in a reply: blocks of text, blocks of reasoning, and calls. Each is kept by itself.
-const MOST_PARTS: usize = 4_096;
+const MAX_PARTS: usize = 4_096;
 
 /// Counts one reply.
 #[derive(Debug, Default)]
@@ -90,8 +90,8 @@ impl Caps {
             | StreamEvent::Credentials(_)
             | StreamEvent::Failed(_) => {}
         }
-        hold(self.calls, MOST_CALLS, || format!("more than {MOST_CALLS} calls in one reply"))?;
-        hold(self.parts, MOST_PARTS, || format!("more than {MOST_PARTS} parts in one reply"))?;
+        hold(self.calls, MAX_CALLS, || format!("more than {MAX_CALLS} calls in one reply"))?;
+        hold(self.parts, MAX_PARTS, || format!("more than {MAX_PARTS} parts in one reply"))?;
         hold(self.reply + self.open_inputs, LARGEST_REPLY, || {
             let mib = LARGEST_REPLY / MIB;
             format!("a reply of more than {mib} MiB of text, reasoning and calls")

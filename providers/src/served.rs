@@ -17,7 +17,7 @@ use crate::http;
 const LARGEST: usize = 4 << 20;
 
 /// The most models of an account, and the longest id of one.
-const MOST_MODELS: usize = 1_000;
+const MAX_MODELS: usize = 1_000;
 const LONGEST_ID: usize = 200;
 
 /// The names of the models that the server at this base address lists (`GET BASE/models`, as OpenAI has it), without
@@ -78,7 +78,7 @@ pub async fn account_models(
     let list = list(request.url, request.headers, patience).await?;
     let models = list.get("data").and_then(Value::as_array);
     let models = models.ok_or_else(|| format!("the list of {} has no `data`", row.label))?;
-    Ok(models.iter().filter_map(account_model).take(MOST_MODELS).collect())
+    Ok(models.iter().filter_map(account_model).take(MAX_MODELS).collect())
 }
 
 /// A model of Copilot's list. `None`: it is no model for conversations, is off for the account or in its menus, or has no API

@@ -23,7 +23,7 @@ use crate::usage::{DayUse, Used};
 /// reading half of an [`Engine`].
 pub trait ReadEngine: fmt::Debug + Send + Sync {
     /// The session's own events from seq `from` on, in order, and each fault in the place of its
-    /// event. It reads as it is asked for more, and goes on behind a fault where it can. While an
+    /// event. It reads as it is asked for more, and goes on after a fault where it can. While an
     /// append is under way, it may yield events that are not acknowledged yet.
     fn events(&self, session: SessionId, from: Seq) -> EventsOf<'_>;
 
@@ -126,7 +126,7 @@ pub trait Inboxes: Send + Sync {
         most: usize,
     ) -> Result<Vec<WaitingMessage>, Error>;
 
-    /// The text of a message. `None`: it is gone, or larger than [`MOST_BYTES`].
+    /// The text of a message. `None`: it is gone, or larger than [`MAX_BYTES`].
     ///
     /// # Errors
     /// The database is away.
@@ -232,7 +232,7 @@ pub struct EndElsewhere {
 pub const EXECUTOR: &str = "executor:";
 
 /// The largest message, in bytes.
-pub const MOST_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: usize = 16 << 20;
 
 /// A message that a node may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@
 //! the next opening quicker). `imported` notes up to where logs were imported. A node that has the store open also has its `socket` there.
 //!
 //! A fork is a session of the same store whose first event is `session.forked{from, at}`. It stores
-//! only its own events. Their seqs and their chain continue behind event `at` of the session `from`,
+//! only its own events. Their seqs and their chain continue after event `at` of the session `from`,
 //! and reading a fork reads the shared events from that session's log.
 //!
 //! Invariants:

@@ -44,7 +44,7 @@ impl ReadEngine for ReadAhead<'_, '_> {
     fn events(&self, session: SessionId, from: Seq) -> EventsOf<'_> {
         let engine = self.engine;
         let alone = || engine.events(session, from);
-        // a fork's own events begin behind the shared ones
+        // a fork's own events begin after the shared ones
         let Ok(Some(StoredEvent { seq: first, .. })) = engine.peek(session, from) else {
             return alone();
         };

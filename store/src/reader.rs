@@ -19,7 +19,7 @@ use crate::sled_engine::Records;
 const LARGE: u64 = 4 << 20;
 
 /// The events of a session (for a fork, including the shared ones) up to and including seq `to`. It
-/// does not look for damage behind them.
+/// does not look for damage after them.
 ///
 /// # Errors
 /// As for [`Reader::open`] and [`Reader::read`].
@@ -151,7 +151,7 @@ impl Reader {
     }
 
     /// Calls back for the events up to `to` that are before the first one that is not as written.
-    /// Answers whether there are events behind `to`.
+    /// Returns whether there are events after `to`.
     fn visit_entries(
         &self,
         session: SessionId,

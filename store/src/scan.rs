@@ -172,7 +172,7 @@ impl<'a> EncodedScan<'a> {
         Box::new(scans.flat_map(move |(of, last)| {
             let head = head.take_if(|_| of == session);
             let scan = match part {
-                // a fork begins behind its shared events
+                // a fork begins after its shared events
                 true => {
                     let first = first_seq(source.engine, of).unwrap_or(from);
                     Self::part(source, of, from.max(first))
@@ -248,7 +248,7 @@ impl<'a> EncodedScan<'a> {
         }
     }
 
-    /// The first event decides where the log begins: a fork continues behind its shared events.
+    /// The first event decides where the log begins: a fork continues after its shared events.
     fn begin(&mut self, seq: Seq, first: &Envelope) {
         let forked = forked_from(first);
         if let Some((from, at)) = forked.filter(|(_, at)| at.checked_add(1) == Some(seq)) {

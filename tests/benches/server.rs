@@ -404,7 +404,7 @@ impl Server {
         created["id"].as_str().unwrap().to_owned()
     }
 
-    /// The feed of all sessions, behind the greeting.
+    /// The feed of all sessions, after the greeting.
     fn feed(&self) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(stream, "GET /global/event HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n", self.port)

@@ -17,7 +17,7 @@ fn parts(events: &[Value]) -> Vec<Value> {
     only(events, "turn.prompted")["data"]["parts"].as_array().unwrap().clone()
 }
 
-/// The texts behind the prompt.
+/// The texts after the prompt.
 fn attached(site: &Site, prompt: &str) -> Vec<String> {
     let parts = parts(&site.prompt(prompt).ok().events());
     assert_eq!(parts[0]["text"], prompt);

@@ -64,7 +64,7 @@ pub use sse::{Block, message, message_whole, with_crlf};
 pub use tally::Tally;
 
 /// No step of a test takes this long unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The built program. Cargo puts it into the folder above the test programs.
 pub fn program() -> PathBuf {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::STEP_TIMEOUT;
 
 pub struct Live {
     child: Child,
@@ -50,7 +50,7 @@ impl Live {
 
     /// The next line of standard output, with its end. `None` after the last.
     pub fn line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(STEP_TIMEOUT) {
             Ok(line) => {
                 self.seen.push_str(&line);
                 Some(line)
@@ -95,7 +95,7 @@ impl Live {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            assert!(start.elapsed() < PATIENCE, "it does not exit: {}", self.seen);
+            assert!(start.elapsed() < STEP_TIMEOUT, "it does not exit: {}", self.seen);
             std::thread::sleep(std::time::Duration::from_millis(1));
         };
         Ran {

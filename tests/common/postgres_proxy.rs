@@ -186,4 +186,4 @@ fn downwards(
 /// Cuts that come one after the other.
 pub const CUTS: [Cut; 3] = [Cut::Before, Cut::After, Cut::During];
 
-pub const SOON: Duration = Duration::from_millis(300);
+pub const CUT_TIME: Duration = Duration::from_millis(300);

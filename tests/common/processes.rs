@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
+use super::STEP_TIMEOUT;
 
 /// Running processes whose environment marks them as part of a call of `session`: ids and command
 /// lines.
@@ -28,7 +28,7 @@ pub fn marked(session: &str) -> Vec<(u32, String)> {
 pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(start.elapsed() < PATIENCE, "still not: {what}");
+        assert!(start.elapsed() < STEP_TIMEOUT, "still not: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

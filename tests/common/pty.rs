@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pty_process::blocking::{self, Pty};
 use rustix::process::{Pid, Signal};
 
-use super::PATIENCE;
+use super::STEP_TIMEOUT;
 
 /// Rows of every terminal here.
 const ROWS: u16 = 60;
@@ -69,7 +69,7 @@ impl Terminal {
     pub fn until_so(&mut self, what: &str, so: impl Fn(&vt100::Screen) -> bool) -> &mut Self {
         let start = Instant::now();
         while !so(self.parser.screen()) {
-            assert!(start.elapsed() < PATIENCE, "still not {what}:\n{}", self.shown());
+            assert!(start.elapsed() < STEP_TIMEOUT, "still not {what}:\n{}", self.shown());
             assert!(self.read(), "it has ended without {what}:\n{}", self.shown());
         }
         self
@@ -150,7 +150,7 @@ impl Terminal {
 
     /// Whether there was more output.
     fn read(&mut self) -> bool {
-        match self.bytes.recv_timeout(PATIENCE) {
+        match self.bytes.recv_timeout(STEP_TIMEOUT) {
             Ok(bytes) => {
                 self.take(&bytes);
                 true

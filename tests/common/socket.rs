@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, wait_until};
+use super::{STEP_TIMEOUT, wait_until};
 
 pub struct Peer {
     stream: BufReader<UnixStream>,
@@ -26,8 +26,8 @@ impl Peer {
         // a short path, however long the real one is
         let fd = std::os::fd::AsRawFd::as_raw_fd(&folder);
         let stream = UnixStream::connect(format!("/proc/self/fd/{fd}/socket")).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(STEP_TIMEOUT)).unwrap();
         Some(Self { stream: BufReader::new(stream), last: 0 })
     }
 

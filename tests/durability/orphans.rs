@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 /// Ten times the promise for the next start, for busy machines.
-const SOON: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
@@ -205,7 +205,7 @@ fn kill_and_start_again(tally: &Tally, seed: u64) {
     let other = sleepers.nap.replace('.', ".9");
     let mut next = next(&site, &sleepers, &other, session);
     next.until("tool.started");
-    while sleepers.left() > 0 && start.elapsed() < SOON {
+    while sleepers.left() > 0 && start.elapsed() < START_TIMEOUT {
         std::thread::sleep(Duration::from_millis(5));
     }
     let (took, still) = (start.elapsed(), sleepers.left());
@@ -223,7 +223,7 @@ fn kill_and_start_again(tally: &Tally, seed: u64) {
     assert_eq!(end(&next.wait().ok().events())["text"], "The end.");
     sleepers.look_at_strangers(tally);
     let ended = Instant::now();
-    while !running(&other).is_empty() && ended.elapsed() < SOON {
+    while !running(&other).is_empty() && ended.elapsed() < START_TIMEOUT {
         std::thread::sleep(Duration::from_millis(5));
     }
     let still = running(&other).len();

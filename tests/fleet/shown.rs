@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Tally};
+use common::{STEP_TIMEOUT, Tally};
 use serde_json::Value;
 
 use crate::http_client::{Answered, SseReader};
@@ -81,7 +81,7 @@ pub(crate) fn follow(port: u16, is_over: &Arc<AtomicBool>) -> Sent {
 }
 
 fn request_feed(mut stream: TcpStream, last: &str) -> std::io::Result<BufReader<TcpStream>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(STEP_TIMEOUT))?;
     let after = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
     write!(stream, "GET /global/event HTTP/1.1\r\nhost: localhost\r\n{after}\r\n")?;
     Ok(BufReader::new(stream))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::postgres::{Cluster, shared};
 use common::{
-    Editor, Live, PATIENCE, Random, Site, all, bash, call, end, kinds, marked, number, says,
+    Editor, Live, Random, STEP_TIMEOUT, Site, all, bash, call, end, kinds, marked, number, says,
     script, wait_until,
 };
 use leftfold_events::Time;
@@ -62,7 +62,7 @@ fn wait_for_end(site: &Site, session: &str) -> Vec<Value> {
     let mut found = events(site, session);
     while !kinds(&found).contains(&"turn.ended") {
         assert!(
-            start.elapsed() < PATIENCE,
+            start.elapsed() < STEP_TIMEOUT,
             "the turn has not ended: {:#?}",
             found.last_chunk::<6>()
         );

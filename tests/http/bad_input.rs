@@ -281,7 +281,11 @@ fn feeds_of_clients_that_have_gone_are_closed() {
     }
     let began = Instant::now();
     while open() > before + 4 {
-        assert!(began.elapsed() < common::PATIENCE, "{before} files were open, then {}", open());
+        assert!(
+            began.elapsed() < common::STEP_TIMEOUT,
+            "{before} files were open, then {}",
+            open()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     server.end();
@@ -290,7 +294,7 @@ fn feeds_of_clients_that_have_gone_are_closed() {
 /// A connection too many is answered with 503, and the others go on.
 #[test]
 fn connections_are_limited() {
-    const MOST: usize = 1_024;
+    const MAX_CONNECTIONS: usize = 1_024;
     leftfold_runtime::raise_open_files();
     let site = site();
     let server = Served::start(&site);
@@ -311,10 +315,10 @@ fn connections_are_limited() {
         if let Some(answered) = answered {
             break answered;
         }
-        if held.len() > MOST {
+        if held.len() > MAX_CONNECTIONS {
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert!(held.len() < 3 * MOST, "no connection is refused");
+        assert!(held.len() < 3 * MAX_CONNECTIONS, "no connection is refused");
     };
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     let (_, body) = refused.split_once("\r\n\r\n").unwrap();
@@ -328,7 +332,7 @@ fn connections_are_limited() {
         if answered == 200 {
             break server.session();
         }
-        assert!(began.elapsed() < common::PATIENCE);
+        assert!(began.elapsed() < common::STEP_TIMEOUT);
         std::thread::sleep(Duration::from_millis(50));
     };
     feed.until(|frame| {

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Instant;
 
-use common::{Live, PATIENCE, Site};
+use common::{Live, STEP_TIMEOUT, Site};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ impl Served {
     /// A connection on which nothing was sent.
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
         stream
     }
 
@@ -205,7 +205,7 @@ impl SseReader {
         let mut id = String::new();
         let start = Instant::now();
         loop {
-            assert!(start.elapsed() < PATIENCE, "nothing but heartbeats came");
+            assert!(start.elapsed() < STEP_TIMEOUT, "nothing but heartbeats came");
             let mut line = String::new();
             if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
                 return None;

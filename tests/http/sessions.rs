@@ -338,7 +338,7 @@ fn all_kinds_of_parts_are_shown() {
     server.end();
 }
 
-/// A kill in the middle of a turn: the feed goes on exactly behind the last frame that a client
+/// A kill in the middle of a turn: the feed goes on exactly after the last frame that a client
 /// has, the turn is shown as cut off, and can be resumed.
 #[test]
 fn the_feed_goes_on_after_a_kill() {
@@ -497,7 +497,7 @@ fn an_open_permission_is_shown_to_who_comes_later() {
     server.end();
 }
 
-/// Ids that a client gives are kept, and the answer sorts behind them.
+/// Ids that a client gives are kept, and the answer sorts after them.
 #[test]
 fn ids_of_clients_are_kept() {
     let site = Site::scripted(&script(json!([{ "parts": [{ "text": "Hello." }] }])));

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Instant;
 
-use common::{PATIENCE, Site, script};
+use common::{STEP_TIMEOUT, Site, script};
 use serde_json::{Value, json};
 
 use crate::client::Served;
@@ -119,7 +119,7 @@ fn pid(socket: &mut Socket) -> String {
 fn wait_for_end(pid: &str) {
     let start = Instant::now();
     while Path::new("/proc").join(pid).exists() {
-        assert!(start.elapsed() < PATIENCE, "{pid} still runs");
+        assert!(start.elapsed() < STEP_TIMEOUT, "{pid} still runs");
         std::thread::yield_now();
     }
 }

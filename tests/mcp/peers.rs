@@ -17,13 +17,13 @@ const UNSCORED: &str = "Not scored for";
 const REQUIREMENTS: &str = "2025-11-25";
 
 /// Milliseconds for each scenario: they all run at once.
-const PATIENCE: &str = "120000";
+const SCENARIO_TIMEOUT: &str = "120000";
 
 /// Runs the suite. Returns its output.
 fn suite(peers: &Peers, site: &Site, which: &[&str]) -> String {
     let mut running = peers.command("conformance");
     let probe = format!("{} mcp probe", env!("CARGO_BIN_EXE_leftfold"));
-    running.args(["client", "--command", &probe, "--timeout", PATIENCE]).args(which);
+    running.args(["client", "--command", &probe, "--timeout", SCENARIO_TIMEOUT]).args(which);
     running.current_dir(site.project()).env("LEFTFOLD_HOME", site.path("home"));
     running.env("HOME", site.path("user")).env("XDG_CONFIG_HOME", site.path("config"));
     let output = running.output().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use common::{Editor, PATIENCE, Site, all, call, end, exists, mcp, says, script, wait_until};
+use common::{Editor, STEP_TIMEOUT, Site, all, call, end, exists, mcp, says, script, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn site(begins: &str, lists: &str, called: &str) -> Site {
     let server = SERVER.replace("INITIALIZE", begins).replace("LIST", lists);
     let server = server.replace("CALL", called);
     // longer than any test waits, so that errors are not timeouts
-    let limit = u64::try_from(PATIENCE.as_millis()).unwrap() * 5;
+    let limit = u64::try_from(STEP_TIMEOUT.as_millis()).unwrap() * 5;
     let server = json!({ "command": ["sh", "-c", server], "timeout": limit });
     let site = Site::scripted(&script(json!([call("m_t", json!({})), says("So be it.")])));
     site.setting("/mcp", json!({ "m": server })).setting("/permission", json!("allow"))
@@ -43,7 +43,7 @@ fn result(site: &Site) -> Value {
     let live = site.start(&["run", "--format", "json", "go"]);
     let node = live.id();
     let events = live.wait().ok().events();
-    assert!(began.elapsed() < PATIENCE * 4, "the limit of the call was waited for");
+    assert!(began.elapsed() < STEP_TIMEOUT * 4, "the limit of the call was waited for");
     assert_eq!(end(&events)["text"], "So be it.");
     assert_eq!(mcp::servers_of(node), [0; 0]);
     site.assert_sound();

@@ -3,12 +3,12 @@
 import { spawn } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 
-const PATIENCE = 20_000
+const STEP_TIMEOUT = 20_000
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Waits until `wanted` gives a value. */
 export async function until(what, wanted) {
-  const end = Date.now() + PATIENCE
+  const end = Date.now() + STEP_TIMEOUT
   for (;;) {
     const value = await wanted()
     if (value) return value

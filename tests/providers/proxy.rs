@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use common::{Answer, Block, PATIENCE, Server, Site, Split, all, end, message};
+use common::{Answer, Block, STEP_TIMEOUT, Server, Site, Split, all, end, message};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -126,11 +126,11 @@ fn encrypted_requests_are_tunnelled_and_speak_http_2_where_it_is_offered() {
         .env("HTTPS_PROXY", format!("http://user:hush-hush@{}", tunnel.address))
         .env("SSL_CERT_FILE", pem("cert.pem").to_str().unwrap());
     let ran = site.prompt("go").with(1);
-    let head = tunnel.heads.recv_timeout(PATIENCE).unwrap();
+    let head = tunnel.heads.recv_timeout(STEP_TIMEOUT).unwrap();
     assert_eq!(head[0], format!("CONNECT {HOST}:443 HTTP/1.1"));
     let authorised = "proxy-authorization: Basic dXNlcjpodXNoLWh1c2g=";
     assert!(head.iter().any(|line| line.eq_ignore_ascii_case(authorised)), "{head:?}");
-    let (protocol, first) = tunnel.spoken.recv_timeout(PATIENCE).unwrap();
+    let (protocol, first) = tunnel.spoken.recv_timeout(STEP_TIMEOUT).unwrap();
     assert_eq!(protocol.as_deref(), Some(&b"h2"[..]));
     assert_eq!(first, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     // there was no answer

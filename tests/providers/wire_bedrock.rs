@@ -83,7 +83,7 @@ pub(super) fn header<'a>(request: &'a Recorded, name: &str) -> Option<&'a str> {
     request.headers.iter().find_map(|header| header.strip_prefix(&begin))
 }
 
-/// The parts of a request's `authorization`: the key's id, the scope behind it, the signed headers, the signature.
+/// The parts of a request's `authorization`: the key's id, the scope after it, the signed headers, the signature.
 fn signature(request: &Recorded) -> Option<[&str; 4]> {
     let value = header(request, "authorization")?.strip_prefix("AWS4-HMAC-SHA256 Credential=")?;
     let (credential, value) = value.split_once(", SignedHeaders=")?;

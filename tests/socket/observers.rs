@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Random, Site, Tally, call, number, script, wait_until};
+use common::{Random, STEP_TIMEOUT, Site, Tally, call, number, script, wait_until};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
@@ -185,7 +185,8 @@ impl<'a> Watcher<'a> {
             let printed = std::fs::read_to_string(&self.file).unwrap();
             let expected = self.expected(events);
             let mut last = expected.values().filter_map(|events| events.values().next_back());
-            if last.all(|line| printed.contains(&format!("{line}\n"))) || start.elapsed() > PATIENCE
+            if last.all(|line| printed.contains(&format!("{line}\n")))
+                || start.elapsed() > STEP_TIMEOUT
             {
                 return;
             }

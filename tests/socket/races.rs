@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use common::{
-    ASK, Editor, Live, PATIENCE, Peer, Site, Tally, all, bash, end, says, script, wait_for_node,
-    wait_until,
+    ASK, Editor, Live, Peer, STEP_TIMEOUT, Site, Tally, all, bash, end, says, script,
+    wait_for_node, wait_until,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -210,7 +210,7 @@ fn by_command_line(site: &Site, of: u64) -> Way<'_> {
 /// The status and body of a request to `leftfold serve`.
 fn http(port: u16, method: &str, path: &str, body: &Value) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
     let body = body.to_string();
     let head = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close");
     let kind = "content-type: application/json";

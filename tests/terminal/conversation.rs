@@ -143,7 +143,7 @@ fn typing_while_a_question_appears_neither_answers_it_nor_gets_lost() {
     terminal.until("› also add docs").until("keys do not answer while you write");
     std::thread::sleep(std::time::Duration::from_millis(900));
     terminal.press(", a").until("› also add docs, a").press("\x7f\x7f\x7f");
-    // the cursor is drawn behind it
+    // the cursor is drawn after it
     terminal.until("› also add docs \n");
     assert!(!terminal.shown().contains("[o]nce"), "{}", terminal.shown());
     // the text is the next prompt, which waits for the end of the turn

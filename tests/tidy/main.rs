@@ -675,6 +675,27 @@ fn the_modules_of_a_folder_import_each_other_in_one_direction() {
     assert_none("cycles of imports", &wrong);
 }
 
+/// A module with files of its own is `NAME/mod.rs`, so that a folder has its map in it.
+#[test]
+fn a_folder_of_modules_has_its_own_mod_rs() {
+    let paths: Vec<String> = sources().into_iter().map(|source| source.path).collect();
+    let folders: BTreeSet<&str> =
+        paths.iter().filter_map(|path| path.rsplit_once('/')).map(|(folder, _)| folder).collect();
+    let beside = paths.iter().filter(|path| folders.contains(path.trim_end_matches(".rs")));
+    assert_none("modules beside their folders", &beside.cloned().collect::<Vec<_>>());
+}
+
+/// The runtime's folders are its map; few modules belong to none of them.
+#[test]
+fn the_runtime_has_few_loose_modules() {
+    let loose = |source: &Source| {
+        let name = source.path.strip_prefix("bin/runtime/src/")?;
+        (!name.contains('/')).then(|| name.to_owned())
+    };
+    let loose: Vec<String> = sources().iter().filter_map(loose).collect();
+    assert!(loose.len() < 10, "{loose:?}");
+}
+
 #[test]
 fn nothing_below_the_commands_imports_the_command_line() {
     let crates = crates();

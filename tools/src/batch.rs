@@ -17,7 +17,7 @@ use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace};
 
 /// Entries that are run; more are reported as failed.
-const MOST: usize = 25;
+const MAX_CALLS: usize = 25;
 /// Tools that a batch does not call.
 const BARRED: [&str; 5] = [Batch::NAME, "patch", "invalid", PlanEnter::NAME, PlanExit::NAME];
 
@@ -78,8 +78,8 @@ fn entries(args: &Args) -> Vec<Entry> {
 fn entry(at: usize, Item { tool, parameters }: &Item) -> Entry {
     let refused = if BARRED.contains(&tool.trim().to_lowercase().as_str()) {
         Some(format!("`{tool}` cannot be called from within a batch."))
-    } else if at >= MOST {
-        Some(format!("A batch runs {MOST} calls at most. Make this one in another batch."))
+    } else if at >= MAX_CALLS {
+        Some(format!("A batch runs {MAX_CALLS} calls at most. Make this one in another batch."))
     } else {
         None
     };

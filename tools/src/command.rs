@@ -24,7 +24,7 @@ use crate::{Context, Error};
 
 /// How long to read output after the shell has ended. A background process may hold the pipe open
 /// for ever.
-const GRACE: Duration = Duration::from_millis(100);
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Least time between two progress reports. For long commands it is a tenth of the time run so far.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -348,7 +348,7 @@ async fn follow(
             () = &mut grace, if end.is_some() => break,
             ended = shell.wait(), if end.is_none() => {
                 end = Some(ended?);
-                grace.as_mut().reset(Instant::now() + GRACE);
+                grace.as_mut().reset(Instant::now() + OUTPUT_TIMEOUT);
             }
             () = tokio::time::sleep_until(progress.next) => progress.report(capture, cx),
             read = pipe.read(&mut buffer), if open => match read {

@@ -15,7 +15,7 @@ use crate::language_servers::{
 use crate::{Context, Output, quoted};
 
 /// How long a call waits for diagnostics.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time of a call that diagnostics leave for everything else.
 const RESERVED: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub(crate) fn add(cx: &Context, files: &[WrittenFile], output: &mut Output) {
     let Some(servers) = &cx.workspace.language_servers else { return };
     let Ok(runtime) = Handle::try_current() else { return };
     let latest = cx.deadline.and_then(|deadline| deadline.checked_sub(RESERVED));
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DIAGNOSTICS_TIMEOUT;
     let end = latest.map_or(end, |latest| end.min(latest));
     let found = runtime.block_on(async {
         tokio::select! {

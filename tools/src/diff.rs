@@ -10,7 +10,7 @@ use similar::{ChangeTag, TextDiff};
 const MAX_DIFF: usize = 32 * 1024;
 
 /// Time after which the diff becomes coarser instead of slower.
-const PATIENCE: Duration = Duration::from_millis(500);
+const EXACT_DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The change that a call would make to one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,8 +64,9 @@ pub(crate) struct ProposedFile {
 /// Metadata fields: `path`, `created`, `additions`, `deletions` (lines) and `diff`, a unified diff,
 /// with `diff_truncated` if it was too long.
 pub(crate) fn describe(shown: &str, before: Option<&str>, after: &str) -> Map<String, Value> {
-    let diff =
-        TextDiff::configure().timeout(PATIENCE).diff_lines(before.unwrap_or_default(), after);
+    let diff = TextDiff::configure()
+        .timeout(EXACT_DIFF_TIMEOUT)
+        .diff_lines(before.unwrap_or_default(), after);
     let (mut additions, mut deletions) = (0_u64, 0_u64);
     for change in diff.iter_all_changes() {
         match change.tag() {

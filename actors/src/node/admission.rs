@@ -26,7 +26,7 @@ const SPARE: usize = 128;
 const LEAST: usize = 4;
 
 /// How long a session waits to be opened before whoever wants it is refused.
-const PATIENCE: Duration = Duration::from_secs(30);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a session that waits looks for room, and how long another one must have been left alone to
 /// make room for it.
@@ -73,7 +73,7 @@ impl Sessions {
                 Box::pin(self.open(node, waiting)).await;
             } else if self.has_room() {
                 self.open_store(node, waiting);
-            } else if since.elapsed() >= PATIENCE {
+            } else if since.elapsed() >= OPEN_TIMEOUT {
                 let stores = self.admission.stores;
                 self.refuse(waiting.open.session, waiting.then, Error::Crowded { stores });
             } else {

@@ -20,10 +20,10 @@ use crate::world::World;
 /// How long a session is unused before it is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// With more open sessions than these, two that were unused for [`SOON`] rest when another is opened. An open session
+/// With more open sessions than these, two that were unused for [`UNUSED_TIME`] rest when another is opened. An open session
 /// takes up some 0.6 MiB, and the allocator keeps most of it: so this bounds the memory of a node that has served many.
 const MANY: usize = 16;
-const SOON: Duration = Duration::from_secs(2);
+const UNUSED_TIME: Duration = Duration::from_secs(2);
 
 /// How many sessions are asked whether they are at rest when another is opened. Two, so that fewer and fewer are open. To
 /// ask all of them made opening a thousand cost the square of that.
@@ -53,7 +53,7 @@ impl Sessions {
     /// Asks the unused sessions whether they are at rest, if there are many.
     pub(super) fn rest_if_many(&mut self, node: &ActorRef<NodeMessage>) {
         if self.open.len() > MANY {
-            self.ask_to_rest(node, SOON, ASKED);
+            self.ask_to_rest(node, UNUSED_TIME, ASKED);
         }
     }
 

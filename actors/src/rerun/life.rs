@@ -23,7 +23,7 @@ use crate::tasks::blocking;
 use crate::world::{Models, Recording, World};
 
 /// How long a released outcome may take to have an effect: far more than it needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct Life {
     pub(super) recording: Arc<RecordedLog>,
@@ -101,7 +101,7 @@ impl Life {
 
     /// Receives the next event or effect. False: there is none.
     pub(super) async fn listen(&mut self) -> Result<bool, Error> {
-        let Ok(Some(came)) = tokio::time::timeout(PATIENCE, self.came.recv()).await else {
+        let Ok(Some(came)) = tokio::time::timeout(RELEASE_TIMEOUT, self.came.recv()).await else {
             return Ok(false);
         };
         self.take(came)?;

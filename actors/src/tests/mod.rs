@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// Far longer than any step here needs; only a failure waits this long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A project, a store and a script.
 struct Site {
@@ -208,7 +208,7 @@ impl Live {
     /// Waits for the first event that fits.
     async fn until(&mut self, fits: impl Fn(&Event) -> bool) -> Envelope {
         loop {
-            let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+            let event = tokio::time::timeout(STEP_TIMEOUT, self.events.recv()).await;
             let event = event.unwrap_or_else(|_| panic!("it never came: {:#?}", self.seen));
             let event = event.expect("the sink lives");
             self.seen.push(event.clone());

@@ -54,8 +54,10 @@ async fn a_slow_observer_blocks_nobody_and_misses_nothing() {
     let mut observations = 0;
     while got.len() < live.seen.len() {
         observations += 1;
-        let (events, done) =
-            tokio::time::timeout(PATIENCE, held.recv()).await.expect("in time").expect("a batch");
+        let (events, done) = tokio::time::timeout(STEP_TIMEOUT, held.recv())
+            .await
+            .expect("in time")
+            .expect("a batch");
         assert!(held.try_recv().is_err(), "more than one batch in flight");
         got.extend(events);
         done.send(()).expect("the hub");
@@ -73,7 +75,7 @@ async fn a_late_observer_gets_everything_from_its_cursor_on() {
     live.until_ended().await;
     let mut late = live.watch(5).await;
     for event in &live.seen[4..] {
-        let got = tokio::time::timeout(PATIENCE, late.recv()).await.expect("in time");
+        let got = tokio::time::timeout(STEP_TIMEOUT, late.recv()).await.expect("in time");
         assert_eq!(got.as_ref(), Some(event));
     }
     live.stop().await;

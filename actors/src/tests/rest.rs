@@ -227,7 +227,7 @@ async fn a_session_that_rests_can_be_watched_and_opened_again() {
     is_free(&site).await;
     let mut late = live.watch(1).await;
     for event in &live.seen {
-        let got = tokio::time::timeout(PATIENCE, late.recv()).await.expect("in time");
+        let got = tokio::time::timeout(STEP_TIMEOUT, late.recv()).await.expect("in time");
         assert_eq!(got.as_ref(), Some(event));
     }
     live.stop().await;

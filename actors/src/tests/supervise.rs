@@ -83,7 +83,7 @@ async fn a_session_that_keeps_dying_is_closed_with_a_reason() {
         session(&live).kill();
     }
     let mut closed = live.opened.closed.clone();
-    let reason = tokio::time::timeout(PATIENCE, closed.wait_for(Option::is_some)).await;
+    let reason = tokio::time::timeout(STEP_TIMEOUT, closed.wait_for(Option::is_some)).await;
     assert!(reason.expect("in time").is_ok());
     live.stop().await;
 }
@@ -159,7 +159,7 @@ fn silent(site: &Site) -> Plugins {
         place: "the test".into(),
         command: ["sh", "-c", &script].map(str::to_owned).into(),
         environment: Vec::new(),
-        timeout: PATIENCE * 2,
+        timeout: STEP_TIMEOUT * 2,
         launch: Launch::in_project(),
         sandbox: None,
     };

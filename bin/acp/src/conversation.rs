@@ -170,7 +170,7 @@ impl SessionState {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 prompted => return prompted,
             }
-            tokio::time::sleep(client::BREATH).await;
+            tokio::time::sleep(client::RETRY_DELAY).await;
         }
     }
 
@@ -237,7 +237,7 @@ impl SessionState {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 configured => return configured,
             }
-            tokio::time::sleep(client::BREATH).await;
+            tokio::time::sleep(client::RETRY_DELAY).await;
         }
     }
 

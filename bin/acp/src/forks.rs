@@ -81,7 +81,7 @@ impl AcpAgent {
                 Err(error) if error.is_leaving() && left > 0 => left -= 1,
                 made => return made,
             }
-            tokio::time::sleep(client::BREATH).await;
+            tokio::time::sleep(client::RETRY_DELAY).await;
         }
     }
 }

@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::channel::mpsc::UnboundedSender;
 use futures::stream::{Stream, StreamExt, select, unfold};
 use leftfold_framing::surrogates::repair;
-use leftfold_framing::{Line, MOST_VALUES, is_too_dense, next_line};
+use leftfold_framing::{Line, MAX_VALUES, is_too_dense, next_line};
 use serde::Deserializer;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::{Value, json};
@@ -242,7 +242,7 @@ pub(super) async fn next_frame(
             continue;
         }
         if is_too_dense(text.as_bytes()) {
-            let what = format!("the line has more than {MOST_VALUES} values");
+            let what = format!("the line has more than {MAX_VALUES} values");
             let error = Error::invalid_request().data(json!(what));
             let answer = RawJsonRpcMessage::response(id_in(text.as_bytes()), Err(error));
             return Some((Incoming::Refused(TransportFrame::Single(answer)), HEAD));
@@ -336,13 +336,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_of_very_many_requests_is_refused_before_it_is_parsed() {
-        let batch = format!("[{}{{}}]\nnext\n", "{},".repeat(MOST_VALUES));
+        let batch = format!("[{}{{}}]\nnext\n", "{},".repeat(MAX_VALUES));
         let mut input = BufReader::new(batch.as_bytes());
         let Some((Incoming::Refused(answer), HEAD)) = next_frame(&mut input).await else {
             panic!("it was read");
         };
         let answer: Value = serde_json::from_str(&answer.to_json().unwrap()).unwrap();
-        let what = format!("the line has more than {MOST_VALUES} values");
+        let what = format!("the line has more than {MAX_VALUES} values");
         assert_eq!((&answer["id"], &answer["error"]["data"]), (&Value::Null, &json!(what)));
         assert_eq!(next_frame(&mut input).await.unwrap().1, "next".len());
     }

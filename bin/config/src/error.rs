@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::source::{MOST_INSERTED, SettingPlace};
+use crate::source::{MAX_INSERTED, SettingPlace};
 
 /// The reason why settings, or the model they name, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum Error {
     Include { place: SettingPlace, key: String, file: PathBuf, reason: String },
     #[error(
         "{place}: `{key}`: `{{file:…}}` and `{{env:…}}` in this file insert more than {} MiB",
-        MOST_INSERTED / 1024 / 1024
+        MAX_INSERTED / 1024 / 1024
     )]
     TooLong { place: SettingPlace, key: String },
     #[error(
@@ -157,10 +157,11 @@ impl fmt::Display for Hint {
 
 /// `a`, `b`, `c`; long lists are shortened.
 pub(crate) fn quoted(names: &[String]) -> String {
-    const MOST: usize = 50;
-    let mut text: Vec<String> = names.iter().take(MOST).map(|name| format!("`{name}`")).collect();
-    if names.len() > MOST {
-        text.push(format!("{} more", names.len() - MOST));
+    const MAX_NAMES: usize = 50;
+    let mut text: Vec<String> =
+        names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
+    if names.len() > MAX_NAMES {
+        text.push(format!("{} more", names.len() - MAX_NAMES));
     }
     text.join(", ")
 }

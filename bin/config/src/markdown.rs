@@ -20,9 +20,9 @@ const MODES: [&str; 3] = ["primary", "subagent", "all"];
 /// The deepest nesting of folders to search.
 const DEEPEST: usize = 8;
 /// The most files to read in one folder.
-const MOST: usize = 2_000;
+const MAX_FILES: usize = 2_000;
 /// The most entries of folders to look at below one folder.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// The settings entry that a Markdown file defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,14 +77,14 @@ pub(crate) fn find(folder: &Path, worktree: Option<&Path>) -> io::Result<Files> 
     let mut warnings = search.warnings;
     if let Some(path) = search.over {
         warnings.push(format!(
-            "{}: left out, because there are more than {MOST} agents or commands in this folder",
+            "{}: left out, because there are more than {MAX_FILES} agents or commands in this folder",
             path.display()
         ));
     }
-    if search.entries > MOST_ENTRIES {
+    if search.entries > MAX_ENTRIES {
         let folder = folder.display();
         warnings.push(format!(
-            "{folder}: agents and commands are left out, because there are more than {MOST_ENTRIES} files"
+            "{folder}: agents and commands are left out, because there are more than {MAX_ENTRIES} files"
         ));
     }
     Ok(Files { files: found, warnings })
@@ -120,7 +120,7 @@ fn is_agent(path: &Path, root: &Path) -> bool {
 struct Search<'a> {
     worktree: Option<&'a Path>,
     entries: usize,
-    /// The first file beyond [`MOST`].
+    /// The first file beyond [`MAX_FILES`].
     over: Option<PathBuf>,
     warnings: Vec<String>,
 }
@@ -157,7 +157,7 @@ impl Search<'_> {
         let mut paths = Vec::new();
         for entry in entries {
             self.entries += 1;
-            if self.entries > MOST_ENTRIES {
+            if self.entries > MAX_ENTRIES {
                 break;
             }
             paths.push(entry?.path());
@@ -169,7 +169,7 @@ impl Search<'_> {
             if name.starts_with('.') {
                 continue;
             }
-            if found.len() >= MOST {
+            if found.len() >= MAX_FILES {
                 self.over.get_or_insert(path);
                 return Ok(());
             }

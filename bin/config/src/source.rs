@@ -12,7 +12,7 @@ use crate::files;
 /// The largest settings file, or file that one includes, in bytes.
 const LARGEST: u64 = 1024 * 1024;
 /// The most bytes that all references of one source insert together.
-pub(crate) const MOST_INSERTED: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_INSERTED: usize = 16 * 1024 * 1024;
 
 /// Looks up an environment variable by name.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -23,7 +23,7 @@ const PROJECT_OWN: [&str; 4] =
     ["leftfold.json", "leftfold.jsonc", ".leftfold/leftfold.json", ".leftfold/leftfold.jsonc"];
 
 /// The most bytes of all agents and commands in Markdown files of a project.
-const MOST_MARKDOWN: u64 = 16 * 1024 * 1024;
+const MAX_MARKDOWN: u64 = 16 * 1024 * 1024;
 
 /// Settings that a plugin adds.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
         worktree,
         documents: Vec::new(),
         warnings: Vec::new(),
-        room: MOST_MARKDOWN,
+        room: MAX_MARKDOWN,
         left_out: Vec::new(),
         javascript: Vec::new(),
     };
@@ -129,7 +129,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
         all.warnings.push(format!(
             "{}{more}: left out, because the agents and commands of a project may have {} MiB together",
             first.display(),
-            MOST_MARKDOWN / 1024 / 1024
+            MAX_MARKDOWN / 1024 / 1024
         ));
     }
     if let [first, rest @ ..] = all.javascript.as_slice() {

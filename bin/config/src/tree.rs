@@ -11,12 +11,12 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
-use crate::source::{Env, Kind, MOST_INSERTED, SettingPlace, Source, is_outside, read_found};
+use crate::source::{Env, Kind, MAX_INSERTED, SettingPlace, Source, is_outside, read_found};
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
 /// The most values in one source.
-const MOST_VALUES: usize = 20_000;
+const MAX_VALUES: usize = 20_000;
 /// The bytes that a reference counts for at least, because following it takes time.
 const LEAST_INSERTED: usize = 4 * 1024;
 
@@ -251,7 +251,7 @@ struct Counts {
 impl Counts {
     fn insert(&self, bytes: usize) -> bool {
         self.inserted.set(self.inserted.get().saturating_add(bytes.max(LEAST_INSERTED)));
-        self.inserted.get() <= MOST_INSERTED
+        self.inserted.get() <= MAX_INSERTED
     }
 }
 
@@ -263,8 +263,8 @@ impl Reader<'_> {
         }
         let at = self.place(start);
         self.counts.values.set(self.counts.values.get() + 1);
-        if self.counts.values.get() > MOST_VALUES {
-            return Err(self.syntax(start, &format!("more than {MOST_VALUES} values in one file")));
+        if self.counts.values.get() > MAX_VALUES {
+            return Err(self.syntax(start, &format!("more than {MAX_VALUES} values in one file")));
         }
         let tree = match value {
             ast::Value::NullKeyword(_) => Tree::Null,
@@ -352,7 +352,7 @@ impl<'a> Lines<'a> {
 /// begins something else, is text.
 ///
 /// # Errors
-/// A file cannot be read, or the references of this source insert more than [`MOST_INSERTED`].
+/// A file cannot be read, or the references of this source insert more than [`MAX_INSERTED`].
 fn substitute(
     raw: &str,
     key: &str,

@@ -15,17 +15,17 @@ use crate::source::{Source, without_dots};
 /// Contents of a larger file are not read: its size and times count.
 const LARGEST: u64 = 8 << 20;
 /// Bytes that one review reads at most. Of further files, sizes and times count.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// Entries of folders that one review looks at.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 /// Paths that one review looks up.
-const MOST_LOOKUPS: usize = 500_000;
+const MAX_LOOKUPS: usize = 500_000;
 /// Names of files in one setting.
-const MOST_NAMES: usize = 2_000;
+const MAX_NAMES: usize = 2_000;
 /// Folders in which one setting may start a program.
-const MOST_STARTS: usize = 64;
+const MAX_STARTS: usize = 64;
 /// Links that the kernel follows at most.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Folders whose files are no stored data: reading one may wait for ever.
 const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -92,15 +92,15 @@ impl Files {
         crate::files::looked_elsewhere();
         self.is_covered = true;
         let names = names(said);
-        self.is_covered &= names.len() <= MOST_NAMES;
+        self.is_covered &= names.len() <= MAX_NAMES;
         let mut starts = self.starts.clone();
         add(&mut starts, said.source.base.clone());
         if said.is_executed {
             // `cwd`, `cd tools`, `make -C tools`, and one of them below another
             let mut at = 0;
-            while let Some(start) = starts.get(at).filter(|_| at < MOST_STARTS).cloned() {
+            while let Some(start) = starts.get(at).filter(|_| at < MAX_STARTS).cloned() {
                 at += 1;
-                for name in names.iter().take(MOST_NAMES) {
+                for name in names.iter().take(MAX_NAMES) {
                     let folder = self.look_up(&start.join(name)).filter(|real| real.is_dir());
                     if let Some(folder) = folder.filter(|real| self.is_inside(real)) {
                         add(&mut starts, folder);
@@ -108,12 +108,12 @@ impl Files {
                 }
             }
         }
-        self.is_covered &= starts.len() <= MOST_STARTS;
+        self.is_covered &= starts.len() <= MAX_STARTS;
         let mut found = BTreeMap::new();
         let ends = if said.is_executed { &ENDS[..] } else { &ENDS[..1] };
-        for name in names.iter().take(MOST_NAMES) {
+        for name in names.iter().take(MAX_NAMES) {
             self.named(&said.source.path(name), &mut found);
-            for start in starts.iter().take(MOST_STARTS) {
+            for start in starts.iter().take(MAX_STARTS) {
                 for end in ends {
                     self.named(&start.join(format!("{name}{end}")), &mut found);
                 }
@@ -133,7 +133,7 @@ impl Files {
     /// The path without links, if it exists.
     fn look_up(&mut self, path: &Path) -> Option<PathBuf> {
         self.lookups += 1;
-        if self.lookups > MOST_LOOKUPS {
+        if self.lookups > MAX_LOOKUPS {
             self.is_covered = false;
             return None;
         }
@@ -151,7 +151,7 @@ impl Files {
             return;
         }
         let mut path = path.to_owned();
-        for _ in 0..=MOST_LINKS {
+        for _ in 0..=MAX_LINKS {
             let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return };
             let Ok(above) = above.canonicalize() else { return };
             let at = above.join(name);
@@ -182,7 +182,7 @@ impl Files {
         let mut files = Vec::new();
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             self.entries += 1;
-            if self.entries > MOST_ENTRIES {
+            if self.entries > MAX_ENTRIES {
                 // not kept, so that every further setting that names the folder is not covered either
                 self.is_covered = false;
                 return files;
@@ -209,7 +209,7 @@ impl Files {
             Ok(data) if data.is_file() => {
                 let is_read = (is_named || self.is_inside(&real))
                     && data.len() <= LARGEST
-                    && self.bytes + data.len() <= MOST_BYTES;
+                    && self.bytes + data.len() <= MAX_BYTES;
                 let read = || leftfold_files::read_real(&real, LARGEST).ok();
                 let content = is_read.then(read).flatten();
                 if is_read {
@@ -228,7 +228,7 @@ impl Files {
 }
 
 fn add(starts: &mut Vec<PathBuf>, folder: PathBuf) {
-    if !starts.contains(&folder) && starts.len() <= MOST_STARTS {
+    if !starts.contains(&folder) && starts.len() <= MAX_STARTS {
         starts.push(folder);
     }
 }
@@ -243,7 +243,7 @@ fn outline(data: &Metadata) -> String {
     format!("{} bytes {written:?} {:?}", data.len(), (data.ctime(), data.ctime_nsec()))
 }
 
-/// The names of files that a setting may mean. Stops after more than [`MOST_NAMES`].
+/// The names of files that a setting may mean. Stops after more than [`MAX_NAMES`].
 fn names(said: &Said<'_>) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = said.texts.iter().cloned().collect();
     if said.is_executed {
@@ -254,7 +254,7 @@ fn names(said: &Said<'_>) -> BTreeSet<String> {
         }
         let mut before = "";
         for piece in said.texts.iter().flat_map(|text| pieces(text)) {
-            if names.len() > MOST_NAMES {
+            if names.len() > MAX_NAMES {
                 break;
             }
             add_names(piece, before, &mut names);

@@ -13,7 +13,7 @@ use crate::Run;
 use crate::records::{CallRecord, Record, Records, TurnRecord, outcome_text, outcome_word, word};
 
 /// The most bytes of one output.
-const MOST: usize = 16 << 10;
+const MAX_OUTPUT: usize = 16 << 10;
 /// The longest name of a test case, in characters.
 const NAME: usize = 120;
 
@@ -80,7 +80,7 @@ fn report(turn: &TurnRecord, calls: &[CallRecord]) -> String {
                     xml(error)
                 );
             }
-            let _ = write!(out, "<system-out>{}</system-out>", xml(&ends(&ended.text, MOST)));
+            let _ = write!(out, "<system-out>{}</system-out>", xml(&ends(&ended.text, MAX_OUTPUT)));
         }
     }
     out.push_str("</testcase>\n");
@@ -105,7 +105,7 @@ fn test_case(call: &CallRecord, out: &mut String) {
         let _ = write!(out, "<skipped message=\"{why}\"/>");
     }
     if let Some((_, outcome)) = end {
-        let text = ends(outcome_text(outcome), MOST);
+        let text = ends(outcome_text(outcome), MAX_OUTPUT);
         let element = if outcome_word(outcome) == "ok" { "system-out" } else { "system-err" };
         let _ = write!(out, "<{element}>{}</{element}>", xml(&text));
     }

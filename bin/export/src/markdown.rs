@@ -17,7 +17,7 @@ use leftfold_view::{
 use crate::{Run, escaped, transcript};
 
 /// The most bytes of the output or the arguments of one call. The log has all of it.
-const MOST: usize = 8 << 10;
+const MAX_TEXT: usize = 8 << 10;
 /// The longest heading of a call, in characters.
 const HEADING: usize = 120;
 
@@ -211,14 +211,14 @@ fn write_call(call: &Call, out: &mut String) {
     let summary = format!("{mark} {}{}", html(&heading), took.unwrap_or_default());
     begin_fold(out, &summary);
     let arguments = serde_json::to_string_pretty(&call.input).unwrap_or_default();
-    fence(out, "json", &ends(&arguments, MOST));
+    fence(out, "json", &ends(&arguments, MAX_TEXT));
     match &call.outcome {
         Some(Outcome::Finished(finished)) => {
             if FileDiff::of_call(finished).is_some() {
                 let metadata = finished.metadata.value();
-                fence(out, "diff", &ends(metadata["diff"].as_str().unwrap_or_default(), MOST));
+                fence(out, "diff", &ends(metadata["diff"].as_str().unwrap_or_default(), MAX_TEXT));
             } else {
-                fence(out, "text", &ends(&finished.output, MOST));
+                fence(out, "text", &ends(&finished.output, MAX_TEXT));
             }
         }
         Some(_) | None => {
@@ -257,7 +257,7 @@ fn outcome(call: &Call) -> (char, String) {
 
 fn fold_text(out: &mut String, summary: &str, language: &str, text: &str) {
     begin_fold(out, &html(&shorten(summary, HEADING)));
-    fence(out, language, &ends(text, MOST));
+    fence(out, language, &ends(text, MAX_TEXT));
     out.push_str("</details>\n\n");
 }
 

@@ -31,7 +31,7 @@ use crate::records::{
 
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 /// The most spans of one message: collectors refuse messages of more than 4 MiB or so.
-const MOST_SPANS: usize = 500;
+const MAX_SPANS: usize = 500;
 /// The bounds of histograms that the conventions recommend, in tokens and in seconds.
 const TOKENS: [f64; 14] = [
     1.0,
@@ -90,8 +90,7 @@ impl Telemetry {
         if spans.is_empty() {
             return Self::default();
         }
-        let traces =
-            spans.chunks(MOST_SPANS).map(|spans| signal(&traces(spans, options))).collect();
+        let traces = spans.chunks(MAX_SPANS).map(|spans| signal(&traces(spans, options))).collect();
         let metrics = match points.is_empty() {
             true => Vec::new(),
             false => vec![signal(&metrics(points, options))],

@@ -169,12 +169,15 @@ mod tests {
         serde_json::from_str::<serde_json::Value>(body).unwrap();
     }
 
-    const SOON: Duration = Duration::from_millis(50);
+    const TEST_TIMEOUT: Duration = Duration::from_millis(50);
 
     async fn pair() -> (LimitedStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (LimitedStream::with(listener.accept().await.unwrap().0, SOON, SOON), client)
+        (
+            LimitedStream::with(listener.accept().await.unwrap().0, TEST_TIMEOUT, TEST_TIMEOUT),
+            client,
+        )
     }
 
     fn run(test: impl Future<Output = ()>) {
@@ -208,7 +211,7 @@ mod tests {
                 client.write_all(begun).await.unwrap();
                 let mut read = vec![0; begun.len()];
                 server.read_exact(&mut read).await.unwrap();
-                let later = tokio::time::timeout(SOON * 4, server.read(&mut read)).await;
+                let later = tokio::time::timeout(TEST_TIMEOUT * 4, server.read(&mut read)).await;
                 assert!(later.is_err(), "{begun:?}");
             });
         }

@@ -29,13 +29,13 @@ const LOOK: Duration = Duration::from_secs(1);
 const COLLECT: Duration = Duration::from_millis(20);
 
 /// How long an answer waits for other nodes, of which one may be gone.
-const PATIENCE: Duration = Duration::from_secs(1);
+const NODES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much longer than the answer the last frame may need to the client: it comes by another node and another connection.
 const WAY: Duration = Duration::from_millis(50);
 
 /// Sessions of each kind that are looked at.
-const MOST: usize = 256;
+const MAX_SESSIONS: usize = 256;
 
 /// The sessions that have grown.
 #[derive(Default)]
@@ -88,7 +88,7 @@ pub(crate) fn follow(sessions: &Arc<SessionRegistry>, feed: &Arc<Feed>) {
 pub(crate) async fn shown(sessions: &Arc<SessionRegistry>, feed: &Feed, session: SessionId) {
     feed.taken().await;
     let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox()) else { return };
-    let wait = move || inbox.with(|inboxes| inboxes.wait_for_others(session, PATIENCE));
+    let wait = move || inbox.with(|inboxes| inboxes.wait_for_others(session, NODES_TIMEOUT));
     let waited = tokio::task::spawn_blocking(wait).await;
     tracing::debug!("clients of other nodes were sent session {session}: {waited:?}");
 }
@@ -97,7 +97,7 @@ pub(crate) async fn shown(sessions: &Arc<SessionRegistry>, feed: &Feed, session:
 async fn show(sessions: Arc<SessionRegistry>, feed: Arc<Feed>, session: SessionId) {
     if feed.has_clients() {
         // whoever waits does not wait for longer
-        let sent = timeout(PATIENCE, send_all(&sessions, &feed, session)).await;
+        let sent = timeout(NODES_TIMEOUT, send_all(&sessions, &feed, session)).await;
         if !matches!(sent, Ok(Ok(()))) {
             tracing::debug!("the log of session {session} may not have reached clients: {sent:?}");
         }
@@ -147,8 +147,9 @@ async fn run(sessions: Weak<SessionRegistry>, feed: Arc<Feed>, grown: Arc<Grown>
             let since = SystemTime::now() - looked.elapsed() - SKEW;
             looked = Instant::now();
             let since = SessionId::first_at(Time::from(since));
-            let known = feed.resting(MOST);
-            let look = move || inbox.with(|inboxes| inboxes.ends_elsewhere(since, &known, MOST));
+            let known = feed.resting(MAX_SESSIONS);
+            let look =
+                move || inbox.with(|inboxes| inboxes.ends_elsewhere(since, &known, MAX_SESSIONS));
             match tokio::task::spawn_blocking(look).await {
                 Ok(Ok(ends)) => {
                     let grown = ends.into_iter().filter(|end| feed.last_of(end.session) < end.seq);

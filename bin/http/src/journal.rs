@@ -57,7 +57,7 @@ pub(crate) struct Journal {
     pub(crate) id: u64,
     begun: Time,
     base: u64,
-    /// The position behind the last record.
+    /// The position after the last record.
     end: u64,
 }
 
@@ -105,7 +105,7 @@ impl Journal {
         Ok(Self { path, file, id, begun, base, end: base + records.len() as u64 })
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }

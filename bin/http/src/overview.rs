@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::feed::Feed;
 
 /// How long one request reads logs.
-const PATIENCE: Duration = Duration::from_millis(700);
+const READ_TIMEOUT: Duration = Duration::from_millis(700);
 
 #[derive(Debug, Default)]
 pub(crate) struct Overview {
@@ -26,7 +26,7 @@ impl Overview {
     /// Reads the disk, for a moment: `is_all` is false if there are more logs to read. Sessions whose logs cannot be
     /// read count nothing.
     pub(crate) fn read(&self, feed: &Feed) -> anyhow::Result<Value> {
-        let late = Instant::now() + PATIENCE;
+        let late = Instant::now() + READ_TIMEOUT;
         let mut is_all = true;
         let heads = feed.heads()?;
         let costs = costs(&heads);

@@ -14,7 +14,7 @@ use crate::feed::Feed;
 /// Runs in memory. Of more, the one that was asked for the longest time ago is built again when it is needed.
 const KEPT: usize = 4;
 /// How long a request waits for events of a long log. The page gets the others when they are there.
-const PATIENCE: Duration = Duration::from_millis(700);
+const READ_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// The sessions that a page shows: a root session, and maybe another one to compare it with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl OpenRun {
     /// A log cannot be read, or its patches do not lead to its state. The run is then built again.
     pub(crate) fn news(&self, runs: &Runs, feed: &Feed, counts: &[usize]) -> anyhow::Result<News> {
         let mut filling = self.filling();
-        let filled = filling.fill(feed, Instant::now() + PATIENCE);
+        let filled = filling.fill(feed, Instant::now() + READ_TIMEOUT);
         let is_all = filled.inspect_err(|_| runs.forget(self))?;
         let run = &filling.run;
         Ok(News { data: run.since(counts)?, counts: run.counts(), is_all })

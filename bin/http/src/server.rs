@@ -19,7 +19,7 @@ use leftfold_runtime::project::Project;
 use leftfold_runtime::session_paths;
 use leftfold_runtime::sign_in::LaterBrowser;
 use leftfold_runtime::socket::{
-    BREATH, Joined, Register, SessionRegistry, is_refused, join, speak, start_node,
+    Joined, RETRY_DELAY, Register, SessionRegistry, is_refused, join, speak, start_node,
     take_over_unowned,
 };
 use listenfd::ListenFd;
@@ -39,10 +39,10 @@ use crate::peer::{PeerCheck, Stranger};
 use crate::service::{PROTOCOL, Service, serve_connection};
 
 /// How long a client waits for the next node.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NODE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the server waits for the store before it says where it listens. Its clients then wait.
-const SOON: Duration = Duration::from_millis(20);
+const STORE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The options of `leftfold serve`.
 #[derive(Clone, Debug)]
@@ -222,7 +222,7 @@ impl Server {
         loop {
             let joined = join(&self.folder, PROTOCOL, &self.told);
             tokio::pin!(joined);
-            let joined = match timeout(SOON, &mut joined).await {
+            let joined = match timeout(STORE_TIMEOUT, &mut joined).await {
                 Ok(joined) => joined,
                 // a large store takes a while to open, and another process may have it for a turn
                 Err(_) => {
@@ -360,11 +360,11 @@ async fn pass_on(mut client: LimitedStream, folder: &Path, front: &Value) -> any
     let mut node = loop {
         match speak(folder, PROTOCOL, front).await {
             Ok(node) => break node,
-            Err(error) if is_refused(&error) || began.elapsed() > PATIENCE => {
+            Err(error) if is_refused(&error) || began.elapsed() > NODE_TIMEOUT => {
                 let _ = client.write_all(connection::REFUSED).await;
                 return Err(error);
             }
-            Err(_) => tokio::time::sleep(BREATH).await,
+            Err(_) => tokio::time::sleep(RETRY_DELAY).await,
         }
     };
     if let Err(error) = copy_bidirectional(&mut client, &mut node).await {

@@ -19,16 +19,17 @@ use crate::note;
 const AT_START: usize = 8;
 
 /// How often the pool is handed work. A thread of the pool stays for twice as long without any.
-const PULSE: Duration = Duration::from_secs(10);
+const PULSE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long that work may wait before it counts that no thread can be started.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn runtime() -> io::Result<Runtime> {
     // without threads the runtime panics, and hangs when it is dropped
     leftfold_process::can_start(AT_START)?;
     let mut builder = Builder::new_multi_thread();
-    let runtime = builder.worker_threads(2).thread_keep_alive(2 * PULSE).enable_all().build()?;
+    let runtime =
+        builder.worker_threads(2).thread_keep_alive(2 * PULSE_INTERVAL).enable_all().build()?;
     let handle = runtime.handle().clone();
     thread::Builder::new()
         .name("leftfold-pulse".into())
@@ -45,15 +46,15 @@ fn watch(runtime: &Handle) {
         let pulse = move || _ = sender.send(());
         // it panics where the pool has no thread and gets none
         let handed = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn_blocking(pulse))));
-        match handed.map(|()| answered.recv_timeout(PATIENCE)) {
-            Ok(Ok(())) => thread::sleep(PULSE),
+        match handed.map(|()| answered.recv_timeout(START_TIMEOUT)) {
+            Ok(Ok(())) => thread::sleep(PULSE_INTERVAL),
             Ok(Err(RecvTimeoutError::Disconnected)) => return,
             // the pool may just be busy
             Ok(Err(RecvTimeoutError::Timeout)) | Err(_) => {
                 if let Err(error) = leftfold_process::can_start(1) {
                     give_up(&error);
                 }
-                thread::sleep(PULSE);
+                thread::sleep(PULSE_INTERVAL);
             }
         }
     }

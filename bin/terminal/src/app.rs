@@ -27,7 +27,7 @@ use super::choices::{self, Choices, Pick, PromptsFor};
 use super::choosing::{ChoiceAction, Choosing};
 use super::completion::{self, Context, Menu};
 use super::composer::{Composer, Edit};
-use super::entered::{Needs, Own, needs};
+use super::entered::{Builtin, Needs, needs};
 use super::file_search::Found;
 use super::key_parser::Input;
 use super::keys::{Batch, is_control, named, typed};
@@ -624,7 +624,7 @@ impl App {
             self.mention = mention;
         }
         if let Some(Context::Argument { command, .. }) = context {
-            self.choices.set_arguments(Own::Explain, command, &self.explainable);
+            self.choices.set_arguments(Builtin::Explain, command, &self.explainable);
         }
         let Choices { commands, mentions, .. } = &self.choices;
         self.menu.update(before, commands, mentions, &self.files);
@@ -949,7 +949,7 @@ impl App {
         {
             return actions;
         }
-        // a command such as `/redo` is not written behind the prompt
+        // a command such as `/redo` is not written after the prompt
         match typed(key) {
             Some('/') => self.drop_taken_back(),
             Some(_) | None => self.taken_back = None,

@@ -20,7 +20,7 @@ const LONGEST_PATH: usize = 4_096;
 /// Characters of a name in a marker.
 const LONGEST_NAME: usize = 40;
 /// How long the clipboard may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CLIPBOARD_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The files of this conversation, with their markers.
 #[derive(Debug, Default)]
@@ -129,8 +129,8 @@ pub(super) async fn of_clipboard() -> anyhow::Result<PromptPart> {
         let mut bytes = Vec::new();
         let output = running.stdout.take().context("the program has no output")?;
         // more need not be read: no image has as many
-        let mut output = output.take(attach::MOST_INPUT);
-        let read = tokio::time::timeout(PATIENCE, output.read_to_end(&mut bytes));
+        let mut output = output.take(attach::MAX_INPUT);
+        let read = tokio::time::timeout(CLIPBOARD_TIMEOUT, output.read_to_end(&mut bytes));
         read.await.with_context(|| format!("{program} does not answer"))??;
         return match attach::input(bytes)? {
             Some(part) if part.kind == PromptKind::Media => Ok(part),

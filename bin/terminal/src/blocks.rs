@@ -28,7 +28,7 @@ use super::render::wrap::{Break, Indent, wrap};
 use super::theme::Theme;
 
 /// The part of a prompt that is shown: lines and bytes.
-const MOST_LINES: usize = 24;
+const MAX_LINES: usize = 24;
 const LONGEST_PROMPT: usize = 4_000;
 /// About how many characters a token has.
 const CHARACTERS: u64 = 4;
@@ -565,10 +565,10 @@ impl Blocks {
 
 /// The part of a prompt that is shown, and how much is not.
 fn start_of_prompt(text: &str) -> (&str, Option<String>) {
-    if text.len() <= LONGEST_PROMPT && text.split('\n').count() <= MOST_LINES {
+    if text.len() <= LONGEST_PROMPT && text.split('\n').count() <= MAX_LINES {
         return (text, None);
     }
-    let lines = text.match_indices('\n').nth(MOST_LINES - 1).map_or(text.len(), |(at, _)| at);
+    let lines = text.match_indices('\n').nth(MAX_LINES - 1).map_or(text.len(), |(at, _)| at);
     let end = (0..=LONGEST_PROMPT.min(lines)).rev().find(|at| text.is_char_boundary(*at));
     let (shown, rest) = text.split_at(end.unwrap_or(0));
     let hidden = match rest.trim_start_matches('\n').split('\n').count() {

@@ -22,7 +22,7 @@ use leftfold_view::event_line;
 use leftfold_view::words::{self, first_line};
 
 use super::completion::{Command, Entry};
-use super::entered::{Argument, OWN, Own};
+use super::entered::{Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand};
 use super::file_search::ends_mention;
 use super::picker::{Picker, Row};
 use super::theme::ThemeName;
@@ -30,7 +30,7 @@ use super::theme::ThemeName;
 /// The name of no variant.
 pub(super) const PLAIN: &str = "default";
 /// The sessions that are offered, the newest first.
-const MOST_SESSIONS: usize = 500;
+const MAX_SESSIONS: usize = 500;
 
 /// The longest description of an event.
 const LONGEST_ABOUT: usize = 100;
@@ -140,7 +140,7 @@ fn entry(name: &str, about: &str) -> Entry {
 }
 
 impl Default for Choices {
-    /// The conversation's own commands, which are known without reading anything.
+    /// The builtin commands, which are known without reading anything.
     fn default() -> Self {
         let themes = ThemeName::ALL.map(|name| entry(name.as_str(), ""));
         let modes = Mode::ALL.map(|mode| entry(mode.name(), mode.about()));
@@ -148,28 +148,38 @@ impl Default for Choices {
             entry("session", "the changes of the session"),
             entry(TREE, "all changes of the project's files, whoever made them"),
         ];
-        let command = |own: &super::entered::OwnCommand| Command {
-            entry: entry(own.name, own.about),
-            arguments: match own.command {
-                Own::Theme => themes.to_vec(),
-                Own::Permissions => modes.to_vec(),
-                Own::Diff => diffs.to_vec(),
-                Own::Export => {
+        let command = |builtin: &BuiltinCommand| Command {
+            entry: entry(builtin.name, builtin.about),
+            arguments: match builtin.command {
+                Builtin::Theme => themes.to_vec(),
+                Builtin::Permissions => modes.to_vec(),
+                Builtin::Diff => diffs.to_vec(),
+                Builtin::Export => {
                     FORMATS.iter().map(|format| entry(format.name, format.about)).collect()
                 }
-                Own::Fork => vec![entry(HERE, "everything so far, with the files as they are")],
+                Builtin::Fork => vec![entry(HERE, "everything so far, with the files as they are")],
                 _ => Vec::new(),
             },
-            argument: own.argument,
+            argument: builtin.argument,
         };
-        Self { commands: OWN.iter().map(command).collect(), mentions: Vec::new(), has_all: false }
+        Self {
+            commands: BUILTIN_COMMANDS.iter().map(command).collect(),
+            mentions: Vec::new(),
+            has_all: false,
+        }
     }
 }
 
 impl Choices {
     /// Sets what a command of the conversation can be completed to, if `name` is its name.
-    pub(super) fn set_arguments(&mut self, own: Own, name: &str, arguments: &VecDeque<Entry>) {
-        let is_named = OWN.iter().any(|known| known.command == own && known.name == name);
+    pub(super) fn set_arguments(
+        &mut self,
+        command: Builtin,
+        name: &str,
+        arguments: &VecDeque<Entry>,
+    ) {
+        let is_named =
+            BUILTIN_COMMANDS.iter().any(|known| known.command == command && known.name == name);
         let mut commands = self.commands.iter_mut();
         if let Some(command) = commands.find(|command| is_named && command.entry.name == name) {
             command.arguments = arguments.iter().cloned().collect();
@@ -191,18 +201,19 @@ impl Choices {
         let variants = models.iter().find(|row| row.name == current);
         let sessions = newest_sessions()?;
         for command in &mut choices.commands {
-            let of_own = OWN.iter().find(|own| own.name == command.entry.name);
-            command.arguments = match of_own.map(|own| own.command) {
-                Some(Own::Model) => models.iter().map(model_entry).collect(),
-                Some(Own::Agent) => {
+            let builtin =
+                BUILTIN_COMMANDS.iter().find(|builtin| builtin.name == command.entry.name);
+            command.arguments = match builtin.map(|builtin| builtin.command) {
+                Some(Builtin::Model) => models.iter().map(model_entry).collect(),
+                Some(Builtin::Agent) => {
                     let agents = Agents::of(&resolved);
                     agents.visible().map(|agent| entry(&agent.name, &agent.description)).collect()
                 }
-                Some(Own::Variant) => {
+                Some(Builtin::Variant) => {
                     let names = variants.into_iter().flat_map(|row| &row.variants);
                     names.map(|name| entry(name, "")).chain([entry(PLAIN, "")]).collect()
                 }
-                Some(Own::Sessions) => {
+                Some(Builtin::Sessions) => {
                     let about = |(_, head): &(_, Head)| {
                         entry(&head.session.to_string(), &session_list::title(head))
                     };
@@ -212,9 +223,9 @@ impl Choices {
             };
         }
         for (name, about) in slash::list(directory, &setup.extensions)? {
-            let own = OWN.iter().find(|own| own.name == name);
-            match own {
-                Some(own) if !own.yields => continue,
+            let builtin = BUILTIN_COMMANDS.iter().find(|builtin| builtin.name == name);
+            match builtin {
+                Some(builtin) if !builtin.yields => continue,
                 Some(_) => choices.commands.retain(|command| command.entry.name != name),
                 None => {}
             }
@@ -250,7 +261,7 @@ type Sessions = Vec<(std::path::PathBuf, Head)>;
 fn newest_sessions() -> anyhow::Result<Sessions> {
     let mut sessions = session_paths::listed()?;
     sessions.sort_by_key(|(_, head)| std::cmp::Reverse(head.at));
-    sessions.truncate(MOST_SESSIONS);
+    sessions.truncate(MAX_SESSIONS);
     Ok(sessions)
 }
 

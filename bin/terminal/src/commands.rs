@@ -21,7 +21,7 @@ use super::choices::{
     self, ExportFormat, FILES, FORMATS, HERE, Mode, PLAIN, Pick, PromptsFor, TREE,
 };
 use super::conversation::{Conversation, Screen};
-use super::entered::{Argument, OWN, Own, OwnCommand};
+use super::entered::{Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand};
 use super::jobs::{Back, Done, List};
 use super::picker::Picker;
 use super::render;
@@ -37,116 +37,95 @@ const TYPED: [(&str, &str); 4] = [
 ];
 
 /// The columns that the second column of a table needs at least, to stand beside the first.
-const BESIDE: usize = 28;
+const MIN_SECOND_COLUMN: usize = 28;
 
 /// The longest text that is copied to the clipboard, in bytes: terminals take no more.
-const MOST_COPIED: usize = 70_000;
+const MAX_COPIED: usize = 70_000;
 
 impl Conversation {
     /// Whether the project or a server may have this command.
-    pub(super) fn has_own(&self, command: &str) -> bool {
+    pub(super) fn has_project_command(&self, command: &str) -> bool {
         // A server may have the command even if it is not known here.
-        command.contains(':') || self.own_commands().iter().any(|(name, _)| *name == command[1..])
+        command.contains(':')
+            || self.project_commands().iter().any(|(name, _)| *name == command[1..])
     }
 
-    pub(super) fn own_commands(&self) -> Vec<(String, String)> {
+    pub(super) fn project_commands(&self) -> Vec<(String, String)> {
         let setup = &self.job.setup;
         slash::list(&setup.turn_settings.directory, &setup.extensions).unwrap_or_default()
     }
 
     /// Carries out a command of the conversation.
-    pub(super) fn own_command(&mut self, own: &OwnCommand, argument: &str) {
-        if own.argument == Argument::Required && argument.is_empty() {
+    pub(super) fn run_builtin(&mut self, builtin: &BuiltinCommand, argument: &str) {
+        if builtin.argument == Argument::Required && argument.is_empty() {
             self.app.settle(false);
-            return self.show_text(&format!("  /{} {}: {}", own.name, own.usage, own.about));
+            return self
+                .show_text(&format!("  /{} {}: {}", builtin.name, builtin.usage, builtin.about));
         }
-        let reports = match own.command {
-            Own::Context
-            | Own::Cost
-            | Own::Diff
-            | Own::Explain
-            | Own::Help
-            | Own::Mcp
-            | Own::Status
-            | Own::Todo
-            | Own::Why => true,
-            Own::Agent
-            | Own::Compact
-            | Own::Copy
-            | Own::Exit
-            | Own::Export
-            | Own::Fork
-            | Own::Model
-            | Own::New
-            | Own::Permissions
-            | Own::Redo
-            | Own::Rename
-            | Own::Revert
-            | Own::Sessions
-            | Own::Theme
-            | Own::Undo
-            | Own::Variant => false,
-        };
-        if reports {
-            self.app.blocks.command(format!("/{} {argument}", own.name).trim_end());
+        if builtin.reports {
+            self.app.blocks.command(format!("/{} {argument}", builtin.name).trim_end());
         }
         let argument = argument.to_owned();
-        match own.command {
-            Own::Exit => {}
-            Own::Help => self.at_once(Self::help),
-            Own::Status => self.at_once(Self::status),
-            Own::Todo => self.at_once(Self::todos),
-            Own::Mcp => self.at_once(Self::servers),
-            Own::Agent if argument.is_empty() => self.list("reading the agents", List::Agents),
-            Own::Model if argument.is_empty() => self.list("reading the models", List::Models),
-            Own::Variant if argument.is_empty() => self.list("reading variants", List::Variants),
-            Own::Sessions if argument.is_empty() => self.list("reading sessions", List::Sessions),
-            Own::Permissions if argument.is_empty() => {
+        match builtin.command {
+            Builtin::Exit => {}
+            Builtin::Help => self.at_once(Self::help),
+            Builtin::Status => self.at_once(Self::status),
+            Builtin::Todo => self.at_once(Self::todos),
+            Builtin::Mcp => self.at_once(Self::servers),
+            Builtin::Agent if argument.is_empty() => self.list("reading the agents", List::Agents),
+            Builtin::Model if argument.is_empty() => self.list("reading the models", List::Models),
+            Builtin::Variant if argument.is_empty() => {
+                self.list("reading variants", List::Variants);
+            }
+            Builtin::Sessions if argument.is_empty() => {
+                self.list("reading sessions", List::Sessions);
+            }
+            Builtin::Permissions if argument.is_empty() => {
                 self.list("reading approvals", List::Permissions);
             }
-            Own::Theme if argument.is_empty() => {
+            Builtin::Theme if argument.is_empty() => {
                 self.app.settle(false);
                 self.pick(choices::themes(self.theme));
             }
-            Own::Agent => self.choose(|it| it.choose_agent(&argument)),
-            Own::Model => self.choose(|it| it.choose_model(&argument)),
-            Own::Variant => self.choose(|it| it.choose_variant(&argument)),
-            Own::Permissions => self.choose(|it| it.choose_mode(&argument)),
-            Own::Theme => self.choose(|it| it.choose_theme(&argument)),
-            Own::Sessions => self.begin("opening it", |job| Box::pin(job.find(argument))),
-            Own::New => self.begin("beginning a session", |_| Box::pin(async { Done::Left })),
-            Own::Rename => self.begin("renaming", |job| Box::pin(job.rename(argument))),
-            Own::Undo => self.begin("going back", |job| Box::pin(job.back(Back::Undo))),
-            Own::Redo => self.begin("going forward", |job| Box::pin(job.back(Back::Redo))),
-            Own::Revert if argument.is_empty() => self.list_prompts(PromptsFor::Revert),
-            Own::Revert => match argument.parse() {
+            Builtin::Agent => self.choose(|it| it.choose_agent(&argument)),
+            Builtin::Model => self.choose(|it| it.choose_model(&argument)),
+            Builtin::Variant => self.choose(|it| it.choose_variant(&argument)),
+            Builtin::Permissions => self.choose(|it| it.choose_mode(&argument)),
+            Builtin::Theme => self.choose(|it| it.choose_theme(&argument)),
+            Builtin::Sessions => self.begin("opening it", |job| Box::pin(job.find(argument))),
+            Builtin::New => self.begin("beginning a session", |_| Box::pin(async { Done::Left })),
+            Builtin::Rename => self.begin("renaming", |job| Box::pin(job.rename(argument))),
+            Builtin::Undo => self.begin("going back", |job| Box::pin(job.back(Back::Undo))),
+            Builtin::Redo => self.begin("going forward", |job| Box::pin(job.back(Back::Redo))),
+            Builtin::Revert if argument.is_empty() => self.list_prompts(PromptsFor::Revert),
+            Builtin::Revert => match argument.parse() {
                 Ok(seq) => {
                     self.begin("going back", move |job| Box::pin(job.back(Back::Revert(seq))));
                 }
-                Err(_) => self.wrong(own),
+                Err(_) => self.wrong(builtin),
             },
-            Own::Fork if argument.is_empty() => self.list_prompts(PromptsFor::Fork),
-            Own::Fork => match fork_of(&argument) {
+            Builtin::Fork if argument.is_empty() => self.list_prompts(PromptsFor::Fork),
+            Builtin::Fork => match fork_of(&argument) {
                 Some((before, files)) => {
                     self.begin("making a fork", move |job| Box::pin(job.fork(before, files)));
                 }
-                None => self.wrong(own),
+                None => self.wrong(builtin),
             },
-            Own::Compact => {
+            Builtin::Compact => {
                 self.begin("asking the session", |job| Box::pin(job.compact(argument)));
             }
-            Own::Context => self.begin("reading the session", |job| Box::pin(job.context())),
-            Own::Cost => self.begin("reading the session", |job| Box::pin(job.cost())),
-            Own::Copy => self.begin("reading the session", |job| Box::pin(job.last_answer())),
-            Own::Why => self.begin("reading the session", |job| Box::pin(job.why())),
-            Own::Diff if argument == TREE => {
+            Builtin::Context => self.begin("reading the session", |job| Box::pin(job.context())),
+            Builtin::Cost => self.begin("reading the session", |job| Box::pin(job.cost())),
+            Builtin::Copy => self.begin("reading the session", |job| Box::pin(job.last_answer())),
+            Builtin::Why => self.begin("reading the session", |job| Box::pin(job.why())),
+            Builtin::Diff if argument == TREE => {
                 self.begin("comparing files", |job| Box::pin(job.tree_diff()));
             }
-            Own::Diff => match diff_range(&argument) {
+            Builtin::Diff => match diff_range(&argument) {
                 Some(range) => self.begin("comparing files", move |job| Box::pin(job.diff(range))),
-                None => self.wrong(own),
+                None => self.wrong(builtin),
             },
-            Own::Explain => match argument.parse::<Seq>() {
+            Builtin::Explain => match argument.parse::<Seq>() {
                 Ok(seq) => {
                     let session = self.job.place.session.to_string();
                     let plain = ["--no-pager", "--color", "never"].map(str::to_owned);
@@ -155,9 +134,9 @@ impl Conversation {
                     let nothing = "  there is nothing to explain".to_owned();
                     self.begin("explaining", |job| Box::pin(job.program(arguments, nothing)));
                 }
-                Err(_) => self.wrong(own),
+                Err(_) => self.wrong(builtin),
             },
-            Own::Export => self.export(&argument),
+            Builtin::Export => self.export(&argument),
         }
     }
 
@@ -195,9 +174,9 @@ impl Conversation {
     }
 
     /// Says how a command is used.
-    fn wrong(&mut self, own: &OwnCommand) {
+    fn wrong(&mut self, builtin: &BuiltinCommand) {
         self.app.settle(false);
-        self.app.warn(&format!("  /{} {}: {}", own.name, own.usage, own.about));
+        self.app.warn(&format!("  /{} {}: {}", builtin.name, builtin.usage, builtin.about));
     }
 
     /// Shows a list to choose from. A screen that only adds lines gets it as text.
@@ -372,10 +351,12 @@ impl Conversation {
     }
 
     fn help(&mut self) {
-        let own = |own: &OwnCommand| (format!("/{} {}", own.name, own.usage), own.about.to_owned());
-        let mut rows: Vec<(String, String)> = OWN.iter().map(own).collect();
-        for (name, about) in self.own_commands() {
-            if OWN.iter().all(|own| own.name != name || own.yields) {
+        let row = |builtin: &BuiltinCommand| {
+            (format!("/{} {}", builtin.name, builtin.usage), builtin.about.to_owned())
+        };
+        let mut rows: Vec<(String, String)> = BUILTIN_COMMANDS.iter().map(row).collect();
+        for (name, about) in self.project_commands() {
+            if BUILTIN_COMMANDS.iter().all(|builtin| builtin.name != name || builtin.yields) {
                 rows.push((format!("/{name}"), about));
             }
         }
@@ -389,8 +370,8 @@ impl Conversation {
         let look = &self.app.blocks.look;
         let theme = &look.theme;
         let names = rows.iter().map(|(name, _)| clean_line(name).width());
-        let column = names.filter(|columns| *columns <= BESIDE).max().unwrap_or(0);
-        let is_narrow = look.width < column + 4 + BESIDE;
+        let column = names.filter(|columns| *columns <= MIN_SECOND_COLUMN).max().unwrap_or(0);
+        let is_narrow = look.width < column + 4 + MIN_SECOND_COLUMN;
         let mut lines = Vec::new();
         for (name, about) in rows {
             let (name, about) = (clean_line(name), clean_line(about));
@@ -458,7 +439,7 @@ impl Conversation {
         let Screen::Inline(surface) = &mut self.screen else {
             return self.app.warn("  /copy: this terminal takes no control codes");
         };
-        if text.len() > MOST_COPIED {
+        if text.len() > MAX_COPIED {
             let why = format!("{what} are too many for the clipboard of a terminal");
             return self.app.warn(&format!("  /copy: {why}"));
         }

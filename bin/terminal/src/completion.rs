@@ -13,7 +13,7 @@ use crate::render::wrap::{clip, span, width, width_of};
 use crate::theme::Theme;
 
 /// Rows of the menu.
-const MOST: usize = 8;
+const MAX_ROWS: usize = 8;
 /// Entries that are kept of a search.
 const KEPT: usize = 100;
 /// Columns of the screen for the names, if there are descriptions.
@@ -215,7 +215,7 @@ impl Menu {
     /// The menu in at most `height` lines, none wider than `columns`; none while it is closed.
     pub(crate) fn lines(&self, columns: u16, height: u16, theme: &Theme) -> Vec<Line<'static>> {
         let columns = usize::from(columns).max(1);
-        let most = MOST.min(usize::from(height));
+        let most = MAX_ROWS.min(usize::from(height));
         let first = self.selected.saturating_sub(most / 2);
         let first = first.min(self.entries.len().saturating_sub(most));
         let shown = self.entries.iter().enumerate().skip(first).take(most);
@@ -384,8 +384,8 @@ mod tests {
         many.update("@", &[], &[], &files);
         many.move_by(-1);
         let lines = marked(&many.lines(80, 20, &theme()));
-        assert_eq!(lines.len(), MOST + 1);
-        assert!(lines[MOST - 1].contains("\\x1b[31m49.rs"), "{lines:?}");
+        assert_eq!(lines.len(), MAX_ROWS + 1);
+        assert!(lines[MAX_ROWS - 1].contains("\\x1b[31m49.rs"), "{lines:?}");
         for columns in 1..60 {
             assert_fits(&many.lines(columns, 20, &theme()), columns);
             assert_fits(&menu("/com").lines(columns, 20, &theme()), columns);

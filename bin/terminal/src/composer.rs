@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr;
 /// The first of the private characters that stand for long pastes.
 const FOLDED: u32 = 0xF_0000;
 /// The most long pastes in one text; later ones are shown whole.
-const MOST_FOLDED: usize = 1_000;
+const MAX_FOLDED: usize = 1_000;
 /// A paste with more lines or bytes than this is folded.
 const LONG_LINES: usize = 6;
 const LONG_BYTES: usize = 1_000;
@@ -81,7 +81,7 @@ impl Composer {
         &self.text[..self.cursor]
     }
 
-    /// Replaces these bytes of the text before the cursor, which is then behind the new text.
+    /// Replaces these bytes of the text before the cursor, which is then after that text.
     pub(super) fn replace_before(&mut self, range: Range<usize>, text: &str) {
         let mut text = cleaned(text);
         // no second blank before one that is there
@@ -146,7 +146,7 @@ impl Composer {
         let text = cleaned(&text);
         let is_long = text.len() > LONG_BYTES || text.lines().count() > LONG_LINES;
         let place =
-            u32::try_from(self.pastes.len()).ok().filter(|_| self.pastes.len() < MOST_FOLDED);
+            u32::try_from(self.pastes.len()).ok().filter(|_| self.pastes.len() < MAX_FOLDED);
         match place.and_then(|place| char::from_u32(FOLDED + place)).filter(|_| is_long) {
             Some(fold) => {
                 self.remember(false);
@@ -318,7 +318,7 @@ impl Composer {
         self.boundary_from(self.cursor + usize::from(self.cursor < self.text.len()))
     }
 
-    /// The first start of a grapheme at `at` or behind it.
+    /// The first start of a grapheme at `at` or after it.
     fn boundary_from(&self, at: usize) -> usize {
         let mut starts = self.text.grapheme_indices(true).map(|(start, _)| start);
         starts.find(|start| *start >= at).unwrap_or(self.text.len())
@@ -406,7 +406,7 @@ impl Composer {
         self.shown(grapheme).0.width()
     }
 
-    /// The bytes of each row. A row ends behind a blank if it can; its line end belongs to no row.
+    /// The bytes of each row. A row ends after a blank if it can; its line end belongs to no row.
     fn ranges(&self, width: usize) -> Vec<Range<usize>> {
         let width = width.max(2);
         let mut rows = Vec::new();
@@ -445,7 +445,7 @@ impl Composer {
 /// The number of the long paste that a character stands for.
 fn folded(c: char) -> Option<usize> {
     let at = usize::try_from(u32::from(c).checked_sub(FOLDED)?).ok()?;
-    (at < MOST_FOLDED).then_some(at)
+    (at < MAX_FOLDED).then_some(at)
 }
 
 /// Without control and invisible characters, and without those that stand for pastes.

@@ -444,11 +444,13 @@ impl Conversation {
                 self.shell = Some(line.clone());
                 self.begin("sending the command", |job| Box::pin(job.shell(line)));
             }
-            Entered::Own(own, argument, word) if !own.yields || !self.has_own(word) => {
-                self.own_command(own, argument);
+            Entered::Builtin(builtin, argument, word)
+                if !builtin.yields || !self.has_project_command(word) =>
+            {
+                self.run_builtin(builtin, argument);
             }
-            Entered::Own(..) => self.prompt(text)?,
-            Entered::Other(command) if self.has_own(command) => self.prompt(text)?,
+            Entered::Builtin(..) => self.prompt(text)?,
+            Entered::Other(command) if self.has_project_command(command) => self.prompt(text)?,
             Entered::Other(command) => {
                 let command = command.to_owned();
                 self.app.settle(false);

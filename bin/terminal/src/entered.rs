@@ -7,14 +7,14 @@ pub(super) enum Entered<'a> {
     /// A shell line of the user's own.
     Shell(&'a str),
     /// A command of the conversation, its argument, and the word that names it.
-    Own(&'static OwnCommand, &'a str, &'a str),
+    Builtin(&'static BuiltinCommand, &'a str, &'a str),
     /// A command that the conversation does not have.
     Other(&'a str),
 }
 
 /// A command of the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum Builtin {
     Agent,
     Compact,
     Context,
@@ -63,121 +63,111 @@ pub(super) enum Needs {
 
 /// A row of the table of commands.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct OwnCommand {
-    pub(super) command: Own,
+pub(super) struct BuiltinCommand {
+    pub(super) command: Builtin,
     pub(super) name: &'static str,
     pub(super) argument: Argument,
     /// How the argument is written in the help.
     pub(super) usage: &'static str,
     pub(super) about: &'static str,
+    pub(super) needs: Needs,
     /// A command of the project with this name comes first.
     pub(super) yields: bool,
-    pub(super) needs: Needs,
+    /// It only prints, and its line is shown above what it prints.
+    pub(super) reports: bool,
 }
 
-const fn own(
-    command: Own,
+/// A row: the command, its name, how its argument is written, and what it does. By default it waits for other jobs and open
+/// questions.
+const fn row(
+    command: Builtin,
     name: &'static str,
     usage: &'static str,
     about: &'static str,
-) -> OwnCommand {
+) -> BuiltinCommand {
     let argument = match usage.as_bytes() {
         [] => Argument::Nothing,
         [b'[', ..] => Argument::Optional,
         [..] => Argument::Required,
     };
-    let yields = match command {
-        Own::Context
-        | Own::Copy
-        | Own::Cost
-        | Own::Diff
-        | Own::Explain
-        | Own::Export
-        | Own::Fork
-        | Own::New
-        | Own::Rename
-        | Own::Revert
-        | Own::Theme
-        | Own::Todo
-        | Own::Why => true,
-        Own::Agent
-        | Own::Compact
-        | Own::Exit
-        | Own::Help
-        | Own::Mcp
-        | Own::Model
-        | Own::Permissions
-        | Own::Redo
-        | Own::Sessions
-        | Own::Status
-        | Own::Undo
-        | Own::Variant => false,
-    };
-    let needs = match command {
-        Own::Exit | Own::Help | Own::Status | Own::Todo => Needs::Nothing,
-        // these replace the session, its messages or the look of a text that streams
-        Own::Compact
-        | Own::Fork
-        | Own::New
-        | Own::Redo
-        | Own::Revert
-        | Own::Sessions
-        | Own::Theme
-        | Own::Undo => Needs::Rest,
-        Own::Agent
-        | Own::Context
-        | Own::Copy
-        | Own::Cost
-        | Own::Diff
-        | Own::Explain
-        | Own::Export
-        | Own::Mcp
-        | Own::Model
-        | Own::Permissions
-        | Own::Rename
-        | Own::Variant
-        | Own::Why => Needs::Job,
-    };
-    OwnCommand { command, name, argument, usage, about, yields, needs }
+    let (needs, yields, reports) = (Needs::Job, false, false);
+    BuiltinCommand { command, name, argument, usage, about, needs, yields, reports }
+}
+
+impl BuiltinCommand {
+    /// Runs at any time.
+    const fn at_once(mut self) -> Self {
+        self.needs = Needs::Nothing;
+        self
+    }
+
+    /// Waits until everything rests, because it replaces the session, its messages or the look of a text that streams.
+    const fn at_rest(mut self) -> Self {
+        self.needs = Needs::Rest;
+        self
+    }
+
+    const fn yielding(mut self) -> Self {
+        self.yields = true;
+        self
+    }
+
+    const fn reporting(mut self) -> Self {
+        self.reports = true;
+        self
+    }
 }
 
 /// All commands of the conversation, in the order of the help.
-pub(super) static OWN: [OwnCommand; 25] = [
-    own(Own::Model, "model", "[NAME]", "use another model for the next prompts"),
-    own(Own::Variant, "variant", "[NAME]", "use another variant of the model, such as `high`"),
-    own(Own::Agent, "agent", "[NAME]", "use another agent for the next prompts"),
-    own(Own::Permissions, "permissions", "[MODE]", "who allows calls; take approvals back"),
-    own(Own::Sessions, "sessions", "[ID]", "continue another session"),
-    own(Own::New, "new", "", "begin a new session"),
-    own(Own::Rename, "rename", "TITLE", "give the session another title"),
-    own(Own::Fork, "fork", "[SEQ] [files]", "continue in a fork that ends before a prompt"),
-    own(Own::Undo, "undo", "", "take back the last prompt and its changes to files"),
-    own(Own::Redo, "redo", "", "bring back the prompt that was taken back last"),
-    own(Own::Revert, "revert", "[SEQ]", "take back everything from an earlier prompt on"),
-    own(
-        Own::Compact,
+pub(super) static BUILTIN_COMMANDS: [BuiltinCommand; 25] = [
+    row(Builtin::Model, "model", "[NAME]", "use another model for the next prompts"),
+    row(Builtin::Variant, "variant", "[NAME]", "use another variant of the model, such as `high`"),
+    row(Builtin::Agent, "agent", "[NAME]", "use another agent for the next prompts"),
+    row(Builtin::Permissions, "permissions", "[MODE]", "who allows calls; take approvals back"),
+    row(Builtin::Sessions, "sessions", "[ID]", "continue another session").at_rest(),
+    row(Builtin::New, "new", "", "begin a new session").at_rest().yielding(),
+    row(Builtin::Rename, "rename", "TITLE", "give the session another title").yielding(),
+    row(Builtin::Fork, "fork", "[SEQ] [files]", "continue in a fork that ends before a prompt")
+        .at_rest()
+        .yielding(),
+    row(Builtin::Undo, "undo", "", "take back the last prompt and its changes to files").at_rest(),
+    row(Builtin::Redo, "redo", "", "bring back the prompt that was taken back last").at_rest(),
+    row(Builtin::Revert, "revert", "[SEQ]", "take back everything from an earlier prompt on")
+        .at_rest()
+        .yielding(),
+    row(
+        Builtin::Compact,
         "compact",
         "[INSTRUCTIONS]",
         "replace the conversation so far with a summary",
-    ),
-    own(Own::Context, "context", "", "show what fills the model's context"),
-    own(Own::Cost, "cost", "", "show what the session has cost"),
-    own(
-        Own::Diff,
+    )
+    .at_rest(),
+    row(Builtin::Context, "context", "", "show what fills the model's context")
+        .yielding()
+        .reporting(),
+    row(Builtin::Cost, "cost", "", "show what the session has cost").yielding().reporting(),
+    row(
+        Builtin::Diff,
         "diff",
         "[N|session|tree]",
         "show the changes of a turn, the session or the tree",
-    ),
-    own(Own::Todo, "todo", "", "show the list of tasks"),
-    own(Own::Status, "status", "", "show the session, its model, context and cost"),
-    own(Own::Mcp, "mcp", "", "show the MCP servers and their tools"),
-    own(Own::Why, "why", "", "show what the session waits for"),
-    own(Own::Explain, "explain", "SEQ", "explain an event of the session"),
-    own(Own::Copy, "copy", "", "copy the last answer to the clipboard"),
-    own(Own::Export, "export", "[FORMAT] [FILE]", "write the session to a file"),
-    own(Own::Theme, "theme", "[NAME]", "use other colours"),
-    own(Own::Help, "help", "", "show the commands and keys"),
-    own(Own::Exit, "exit", "", "leave; the session is kept"),
+    )
+    .yielding()
+    .reporting(),
+    row(Builtin::Todo, "todo", "", "show the list of tasks").at_once().yielding().reporting(),
+    row(Builtin::Status, "status", "", "show the session, its model, context and cost")
+        .at_once()
+        .reporting(),
+    row(Builtin::Mcp, "mcp", "", "show the MCP servers and their tools").reporting(),
+    row(Builtin::Why, "why", "", "show what the session waits for").yielding().reporting(),
+    row(Builtin::Explain, "explain", "SEQ", "explain an event of the session")
+        .yielding()
+        .reporting(),
+    row(Builtin::Copy, "copy", "", "copy the last answer to the clipboard").yielding(),
+    row(Builtin::Export, "export", "[FORMAT] [FILE]", "write the session to a file").yielding(),
+    row(Builtin::Theme, "theme", "[NAME]", "use other colours").at_rest().yielding(),
+    row(Builtin::Help, "help", "", "show the commands and keys").at_once().reporting(),
+    row(Builtin::Exit, "exit", "", "leave; the session is kept").at_once(),
 ];
 
 impl<'a> Entered<'a> {
@@ -189,14 +179,14 @@ impl<'a> Entered<'a> {
         let Some(word) = command(line) else { return Self::Prompt };
         let argument = line[word.len()..].trim();
         let name = if word == "/quit" { "exit" } else { &word[1..] };
-        match OWN.iter().find(|own| own.name == name) {
-            Some(own) => Self::Own(own, argument, word),
+        match BUILTIN_COMMANDS.iter().find(|builtin| builtin.name == name) {
+            Some(builtin) => Self::Builtin(builtin, argument, word),
             None => Self::Other(word),
         }
     }
 
     pub(super) fn is_exit(&self) -> bool {
-        matches!(self, Self::Own(OwnCommand { command: Own::Exit, .. }, ..))
+        matches!(self, Self::Builtin(BuiltinCommand { command: Builtin::Exit, .. }, ..))
     }
 }
 
@@ -209,7 +199,7 @@ fn command(line: &str) -> Option<&str> {
 /// The condition under which the line can be carried out.
 pub(super) fn needs(line: &str) -> Needs {
     match Entered::of(line) {
-        Entered::Own(own, ..) => own.needs,
+        Entered::Builtin(builtin, ..) => builtin.needs,
         Entered::Prompt | Entered::Shell(_) | Entered::Other(_) => Needs::Rest,
     }
 }
@@ -221,16 +211,19 @@ mod tests {
     #[test]
     fn a_line_is_a_command_a_shell_line_or_a_prompt() {
         let own = |line| match Entered::of(line) {
-            Entered::Own(own, argument, _) => Some((own.command, argument)),
+            Entered::Builtin(builtin, argument, _) => Some((builtin.command, argument)),
             Entered::Prompt | Entered::Shell(_) | Entered::Other(_) => None,
         };
-        for (line, expected) in
-            [("/exit", Own::Exit), ("/quit ", Own::Exit), ("/undo", Own::Undo), ("/new", Own::New)]
-        {
+        for (line, expected) in [
+            ("/exit", Builtin::Exit),
+            ("/quit ", Builtin::Exit),
+            ("/undo", Builtin::Undo),
+            ("/new", Builtin::New),
+        ] {
             assert_eq!(own(line), Some((expected, "")), "{line:?}");
         }
-        assert_eq!(own("/agent plan "), Some((Own::Agent, "plan")));
-        assert_eq!(own("/rename  a title"), Some((Own::Rename, "a title")));
+        assert_eq!(own("/agent plan "), Some((Builtin::Agent, "plan")));
+        assert_eq!(own("/rename  a title"), Some((Builtin::Rename, "a title")));
         for (line, expected) in [
             ("hello", Entered::Prompt),
             (" /help", Entered::Prompt),
@@ -246,15 +239,18 @@ mod tests {
 
     #[test]
     fn the_table_has_each_command_once() {
-        for own in &OWN {
+        for row in &BUILTIN_COMMANDS {
             assert_eq!(
-                OWN.iter().filter(|other| other.name == own.name).count(),
+                BUILTIN_COMMANDS.iter().filter(|other| other.name == row.name).count(),
                 1,
                 "{}",
-                own.name
+                row.name
             );
-            assert_eq!(OWN.iter().filter(|other| other.command == own.command).count(), 1);
-            assert!(own.about.len() < 60 && !own.about.ends_with('.'), "{}", own.about);
+            assert_eq!(
+                BUILTIN_COMMANDS.iter().filter(|other| other.command == row.command).count(),
+                1
+            );
+            assert!(row.about.len() < 60 && !row.about.ends_with('.'), "{}", row.about);
         }
         for (line, expected) in [
             ("/exit", Needs::Nothing),

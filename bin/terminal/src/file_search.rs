@@ -10,11 +10,11 @@ use ignore::Walk;
 use crate::fuzzy::Query;
 
 /// Files and folders that are listed.
-const MOST_PATHS: usize = 200_000;
+const MAX_PATHS: usize = 200_000;
 /// Bytes of a path. Longer ones are left out.
 const LONGEST_PATH: usize = 1_000;
 /// Paths of an answer.
-const MOST_FOUND: usize = 50;
+const MAX_FOUND: usize = 50;
 /// Paths that are read, and searched, before the next look for another query.
 const READ_AT_ONCE: usize = 1_000;
 const SEARCHED_AT_ONCE: usize = 10_000;
@@ -136,7 +136,7 @@ impl Search {
         let mut has_worked = false;
         if let Some(walk) = &mut self.walk {
             has_worked = true;
-            let mut is_over = self.paths.len() >= MOST_PATHS;
+            let mut is_over = self.paths.len() >= MAX_PATHS;
             for _ in 0..READ_AT_ONCE {
                 let Some(entry) = walk.next().filter(|_| !is_over) else {
                     is_over = true;
@@ -167,7 +167,7 @@ impl Search {
             let ranked: Vec<_> = hits.map(|hit| rank(from + hit.index, hit.score)).collect();
             self.best.extend(ranked);
             self.best.sort_unstable();
-            self.best.truncate(MOST_FOUND);
+            self.best.truncate(MAX_FOUND);
             self.searched = end;
         }
         has_worked
@@ -275,8 +275,8 @@ mod tests {
         search.read_at = Some(Instant::now());
         let all = found(&mut search, "file119999rs");
         assert_eq!(all, ["folder1199/file119999.rs"]);
-        assert_eq!(found(&mut search, "file").len(), MOST_FOUND);
-        assert_eq!(found(&mut search, "").len(), MOST_FOUND);
+        assert_eq!(found(&mut search, "file").len(), MAX_FOUND);
+        assert_eq!(found(&mut search, "").len(), MAX_FOUND);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::look::Look;
 use super::render::{self, DiffOptions};
 
 /// The texts that are kept.
-const MOST: usize = 50;
+const MAX_TEXTS: usize = 50;
 /// Lines of one text to show. Results are far shorter; this bounds what a server of others may send.
 const LONGEST: usize = 20_000;
 /// The prefix of each line.
@@ -51,7 +51,7 @@ pub(super) struct Folds {
 impl Folds {
     pub(super) fn add(&mut self, fold: Fold) {
         self.folds.push_back(fold);
-        if self.folds.len() > MOST {
+        if self.folds.len() > MAX_TEXTS {
             self.folds.pop_front();
         }
         self.shown = 0;

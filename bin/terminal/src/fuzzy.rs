@@ -11,7 +11,7 @@ const LONGEST: usize = 100;
 const LETTER: i32 = 16;
 /// For a letter that begins a word of the text.
 const BEGINS_WORD: i32 = 8;
-/// For a letter behind the one before it in the query.
+/// For a letter after the one before it in the query.
 const FOLLOWS: i32 = 6;
 /// For each letter of the text between two of the query: the first, and each further one.
 const GAP: i32 = -3;

@@ -11,7 +11,7 @@ use ratatui_core::text::Span;
 /// Bytes of an address. Longer ones are data.
 const LONGEST: usize = 2_000;
 /// Addresses of one conversation. Text beyond them is shown without links.
-const MOST: usize = 10_000;
+const MAX_ADDRESSES: usize = 10_000;
 
 /// The addresses of a conversation. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl Hyperlinks {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = match table.numbers.get(address) {
             Some(number) => *number,
-            None if table.addresses.len() >= MOST => return None,
+            None if table.addresses.len() >= MAX_ADDRESSES => return None,
             None => {
                 let (address, number) =
                     (Arc::from(address), u32::try_from(table.addresses.len()).ok()?);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(links.address(style), Some((0, "https://a.b/c?d=e#f".into())));
         assert_eq!(links.address(plain), None);
         assert_eq!(Hyperlinks::default().address(style), None);
-        for n in 0..MOST {
+        for n in 0..MAX_ADDRESSES {
             links.style(plain, &format!("https://a.b/{n}"));
         }
         assert!(links.style(plain, "https://one.more").is_none());

@@ -540,7 +540,7 @@ async fn rested(client: &Client, place: &SessionPlace) -> anyhow::Result<State> 
         if state.may_unrevert() != Err(NoRevert::Restoring) {
             return Ok(state);
         }
-        tokio::time::sleep(client::BREATH).await;
+        tokio::time::sleep(client::RETRY_DELAY).await;
     }
     state(client, place).await
 }
@@ -564,7 +564,7 @@ async fn hidden_prompts(place: &SessionPlace, end: Seq) -> anyhow::Result<Vec<(S
         if events.last().is_some_and(|last| last.seq >= end) {
             break;
         }
-        tokio::time::sleep(client::BREATH).await;
+        tokio::time::sleep(client::RETRY_DELAY).await;
     }
     let mut transcript = Transcript::full(place.session).from_start();
     events.iter().for_each(|event| drop(transcript.apply(event)));

@@ -70,7 +70,7 @@ impl Link {
                 Err(error) if client::is_leaving(&error) && left > 0 => left -= 1,
                 done => return done,
             }
-            tokio::time::sleep(client::BREATH).await;
+            tokio::time::sleep(client::RETRY_DELAY).await;
         }
     }
 }

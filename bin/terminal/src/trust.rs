@@ -24,7 +24,7 @@ const QUIET: &str = "  …";
 const ERASE: &str = "\r\x1b[K";
 
 /// Asks, if there is something to ask and a person at the terminal. After a yes the settings are trusted.
-/// Answers the text that was typed and is no answer.
+/// Returns the text that was typed and is no answer.
 ///
 /// # Errors
 /// The terminal cannot be read, or the answer cannot be stored.

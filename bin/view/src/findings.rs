@@ -18,9 +18,9 @@ use crate::reason::reason;
 use crate::words::{counted, first_line, heading, quoted, shorten, variant_words};
 
 /// The most findings of a turn that are kept.
-const MOST: usize = 50;
+const MAX_FINDINGS: usize = 50;
 /// The most uses of one "always" in a turn that are told.
-const MOST_USES: usize = 5;
+const MAX_USES: usize = 5;
 
 /// One place to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,7 +33,7 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Findings {
     found: Vec<Finding>,
-    /// The number of findings beyond [`MOST`].
+    /// The number of findings beyond [`MAX_FINDINGS`].
     more: usize,
     /// The length of `found` when the last turn ended: those are not about the next one.
     ended: usize,
@@ -157,7 +157,7 @@ impl Findings {
 
     fn add(&mut self, seq: Seq, what: String) {
         // those of a turn that has ended leave room for what comes before the next one
-        if self.found.len() - self.ended < MOST {
+        if self.found.len() - self.ended < MAX_FINDINGS {
             self.found.push(Finding { seq, what });
         } else {
             self.more += 1;
@@ -359,7 +359,7 @@ impl Findings {
             }
             None => return,
         };
-        if self.used.iter().filter(|used| *used == rule).count() == MOST_USES {
+        if self.used.iter().filter(|used| *used == rule).count() == MAX_USES {
             return;
         }
         self.used.push(rule.clone());

@@ -107,7 +107,7 @@ struct Covered {
     message: Arc<Message>,
     /// The number of messages of the request so far that later events cannot change.
     closed: usize,
-    /// The messages behind them.
+    /// The messages after them.
     open: Vec<Sourced>,
 }
 

@@ -6,8 +6,8 @@ use crate::rules::{self, Action, Rule};
 use crate::state::State;
 
 /// The most patterns of one answer, and the most bytes of each.
-const MOST: usize = 50;
-const MOST_BYTES: usize = 4 << 10;
+const MAX_PATTERNS: usize = 50;
+const MAX_BYTES: usize = 4 << 10;
 
 /// Why patterns are refused. The question stays open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +20,9 @@ pub enum ApprovalRefused {
     NotAlways,
     #[error("there is no pattern to allow")]
     Empty,
-    #[error("{0} patterns are over the limit of {MOST}")]
+    #[error("{0} patterns are over the limit of {MAX_PATTERNS}")]
     TooMany(usize),
-    #[error("a pattern has {0} bytes, over the limit of {MOST_BYTES}")]
+    #[error("a pattern has {0} bytes, over the limit of {MAX_BYTES}")]
     TooLong(usize),
     #[error("`{0}` has a line end or another control character")]
     Control(String),
@@ -57,7 +57,7 @@ pub fn may_approve(
     if patterns.is_empty() {
         return Err(ApprovalRefused::Empty);
     }
-    if patterns.len() > MOST {
+    if patterns.len() > MAX_PATTERNS {
         return Err(ApprovalRefused::TooMany(patterns.len()));
     }
     for pattern in patterns.iter().filter(|pattern| !access.always.contains(pattern)) {
@@ -78,7 +78,7 @@ fn is_written_well(pattern: &str) -> Result<(), ApprovalRefused> {
     if pattern.trim().is_empty() {
         return Err(ApprovalRefused::Empty);
     }
-    if pattern.len() > MOST_BYTES {
+    if pattern.len() > MAX_BYTES {
         return Err(ApprovalRefused::TooLong(pattern.len()));
     }
     if pattern.contains(char::is_control) {

@@ -38,7 +38,7 @@ const CHECK: u64 = 30_000;
 /// The number of calls of one reply that run at a time.
 const AT_ONCE: usize = 8;
 /// The time that a child has to end after it was told to, in milliseconds.
-const GRACE: u64 = 60_000;
+const CHILD_END_TIMEOUT: u64 = 60_000;
 /// The time limit of a request for a title or for the session's summary, in milliseconds. The end of the turn waits for it.
 const TITLE: u64 = 30_000;
 
@@ -331,7 +331,7 @@ fn spawn(s: &State, c: &Call) -> Option<Envelope> {
     let left = s.task_of(c).filter(is_free);
     let session = left.unwrap_or_else(|| s.session.child(s.seq + 1, s.at));
     let agent = text("subagentType").to_owned();
-    let wait = resolved.timeout.saturating_add(GRACE);
+    let wait = resolved.timeout.saturating_add(CHILD_END_TIMEOUT);
     let (call, max_cost) = (c.id.clone(), limits::share(s));
     Some(about(s, c, Some(wait), Subagent::Spawned { call, session, agent, max_cost }))
 }

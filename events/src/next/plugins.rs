@@ -11,7 +11,7 @@ use crate::rules::{Action, Rule};
 use crate::state::{Call, Compacting, Message, State};
 
 /// The additional time for an answer after the plugin's own limit, in milliseconds.
-const GRACE: u64 = 10_000;
+const ANSWER_GRACE_PERIOD: u64 = 10_000;
 /// The hooks that concern a request.
 const OF_REQUESTS: [HookPoint; 5] = [
     HookPoint::ToolDefinition,
@@ -141,7 +141,7 @@ fn due(s: &State, hook: HookPoint, of: Option<Seq>) -> Option<Envelope> {
 }
 
 fn asked(s: &State, of: Option<Seq>, hook: HookPoint, plugin: String, timeout: u64) -> Envelope {
-    let wait = timeout.saturating_add(GRACE);
+    let wait = timeout.saturating_add(ANSWER_GRACE_PERIOD);
     intent(s, of, Some(wait), Hook::Called { plugin, hook })
 }
 

@@ -14,7 +14,7 @@ use crate::http;
 const LONGEST: usize = 1024 * 1024;
 
 /// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The error codes of answers that say nothing about the request: the server is at fault, or overloaded.
 const UNAVAILABLE: &str = "unavailable";
@@ -57,7 +57,7 @@ pub(crate) async fn send(http: &Http, request: HttpRequest) -> Result<HttpRespon
         .0
         .request(head.method, head.uri.to_string())
         .headers(head.headers)
-        .timeout(PATIENCE)
+        .timeout(REQUEST_TIMEOUT)
         .body(body);
     let failed = |error: reqwest::Error| {
         let what = if error.is_timeout() { "it did not answer in time" } else { "no connection" };

@@ -9,11 +9,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// Limits of one HTTP request: bytes, and time to arrive.
-const LONGEST: usize = 16 * 1_024;
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_REQUEST: usize = 16 * 1_024;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections that are served at a time. More wait.
-const MOST: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// The address that a browser is sent back to.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +66,12 @@ impl Callback {
         let mut asked = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if asked.len() < MOST => {
+                accepted = self.listener.accept(), if asked.len() < MAX_CONNECTIONS => {
                     if let Ok((stream, _)) = accepted {
                         let (address, state) = (self.address.clone(), state.to_owned());
                         asked.spawn(async move {
                             let serving = serve(stream, &address, &state);
-                            tokio::time::timeout(PATIENCE, serving).await.ok().flatten()
+                            tokio::time::timeout(REQUEST_TIMEOUT, serving).await.ok().flatten()
                         });
                     }
                 }
@@ -130,7 +130,7 @@ fn is_visit(head: &str, address: &Url) -> bool {
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
-        if bytes.len() > LONGEST || stream.read_buf(&mut bytes).await.ok()? == 0 {
+        if bytes.len() > MAX_REQUEST || stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
@@ -207,7 +207,7 @@ mod tests {
                 assert!(answer.starts_with("HTTP/1.1 400"), "{headers}: {answer}");
             }
             // neither an endless request nor another method is answered
-            let endless = format!("GET /callback?{} HTTP/1.1\r\n", "a".repeat(LONGEST));
+            let endless = format!("GET /callback?{} HTTP/1.1\r\n", "a".repeat(MAX_REQUEST));
             let mut stream = TcpStream::connect(&at).await.unwrap();
             let _ = stream.write_all(endless.as_bytes()).await;
             let mut nothing = Vec::new();

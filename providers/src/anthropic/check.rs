@@ -9,7 +9,7 @@ use crate::check::{
 };
 use crate::vendors::Vendor;
 
-const MOST_MARKS: usize = 4;
+const MAX_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;
 /// The longest name of a called tool, in characters.
 const LONGEST_CALLED: usize = 200;
@@ -286,8 +286,8 @@ fn marked(marks: &[Place<'_>], faults: &mut Faults) {
         if mark.kind() != "ephemeral" {
             faults.add("cache-mark", mark, "expected the type `ephemeral`");
         }
-        if count >= MOST_MARKS {
-            faults.add("cache-marks", mark, format!("at most {MOST_MARKS} in a request"));
+        if count >= MAX_MARKS {
+            faults.add("cache-marks", mark, format!("at most {MAX_MARKS} in a request"));
         }
         let long = mark.text("ttl") == Some("1h");
         if long && short {

@@ -109,14 +109,14 @@ fn standing(source: &Source, now: Time) -> Result<String, String> {
 static TEMPORARY: Mutex<Vec<(Source, Arc<Shared<Temporary>>)>> = Mutex::new(Vec::new());
 
 /// The most sources whose keys are kept.
-const MOST_SOURCES: usize = 16;
+const MAX_SOURCES: usize = 16;
 
 fn shared(source: &Source) -> Arc<Shared<Temporary>> {
     let mut known = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, shared)) = known.iter().find(|(known, _)| known == source) {
         return Arc::clone(shared);
     }
-    if known.len() == MOST_SOURCES {
+    if known.len() == MAX_SOURCES {
         known.remove(0);
     }
     let shared = Arc::new(Shared::default());

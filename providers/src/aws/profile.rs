@@ -56,7 +56,7 @@ impl Sections {
     }
 }
 
-/// A value without the comment behind it, which white space precedes.
+/// A value without the comment after it, which white space precedes.
 fn without_comment(value: &str) -> &str {
     let comments = [" #", " ;", "\t#", "\t;"];
     let end = comments.iter().filter_map(|sign| value.find(sign)).min().unwrap_or(value.len());

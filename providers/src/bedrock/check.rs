@@ -10,7 +10,7 @@ use crate::check::{
     Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
 };
 
-const MOST_MARKS: usize = 4;
+const MAX_MARKS: usize = 4;
 /// The longest id of a call, in characters.
 const LONGEST_ID: usize = 64;
 /// The smallest thinking budget, in tokens.
@@ -80,8 +80,8 @@ pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
     roles(&body.member("messages"), &messages, faults);
     (0..messages.len()).for_each(|at| pairs(&messages, at, faults));
     for (count, mark) in marks.iter().enumerate() {
-        if count >= MOST_MARKS {
-            faults.add("cache-marks", mark, format!("at most {MOST_MARKS} in a request"));
+        if count >= MAX_MARKS {
+            faults.add("cache-marks", mark, format!("at most {MAX_MARKS} in a request"));
         }
         if !family::caches(model) {
             faults.add("cache-mark", mark, "the model has no cache");

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// The most elements of a list. A larger index makes no sense.
-const MOST_ELEMENTS: usize = 10_000;
+const MAX_ELEMENTS: usize = 10_000;
 /// The greatest depth of a path.
 const DEEPEST: usize = 64;
 
@@ -83,7 +83,7 @@ fn bracketed(rest: &str) -> Option<(Step, &str)> {
     let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {
         let (index, after) = rest.split_once(']')?;
-        let index = index.parse().ok().filter(|index| *index < MOST_ELEMENTS)?;
+        let index = index.parse().ok().filter(|index| *index < MAX_ELEMENTS)?;
         return Some((Step::Element(index), after));
     };
     let mut name = String::new();

@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 /// The greatest depth of a schema. Deeper ones usually contain themselves.
 const DEEPEST: usize = 12;
 /// The most schemas in one tool, because references can multiply a few lines.
-const MOST: usize = 2_000;
+const MAX_SCHEMAS: usize = 2_000;
 
 /// The parameters of a function; `None` if it takes none.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
-    let mut walk = Checker { root: schema, left: MOST };
+    let mut walk = Checker { root: schema, left: MAX_SCHEMAS };
     let schema = walk.flat(schema, 0);
     let object = walk.object(&schema, 0);
     object.contains_key("properties").then_some(Value::Object(object))

@@ -64,7 +64,7 @@ pub struct Append {
     /// The session's own last event before the batch.
     pub expected: End,
     /// At least one, in order. The first follows `expected`, unless the session has no event of its own
-    /// yet: a fork's events go on behind those of another session.
+    /// yet: a fork's events go on after those of another session.
     pub events: Vec<StoredEvent>,
     /// Contents that the events name, under their hashes.
     pub payloads: Vec<(Sha256, Arc<[u8]>)>,

@@ -40,7 +40,7 @@ pub(crate) fn size(events: &[StoredEvent]) -> usize {
 }
 
 /// The events of a batch, in order; in the place of what cannot be read, why. Nothing can be read
-/// behind a header that is damaged.
+/// after a header that is damaged.
 pub(crate) fn decode(session: SessionId, mut bytes: &[u8]) -> Vec<Result<StoredEvent, Fault>> {
     let mut events = Vec::new();
     while !bytes.is_empty() {

@@ -165,7 +165,7 @@ impl Reader {
         self.read(async move |slot| read::payload(&slot, sha256).await)
     }
 
-    /// Up to `most` sessions that have events, in the order of ids, behind `after`.
+    /// Up to `most` sessions that have events, in the order of ids, after `after`.
     ///
     /// # Errors
     /// As for [`Self::events`].
@@ -599,7 +599,7 @@ impl Postgres {
     ///
     /// # Errors
     /// [`Error::InboxFull`], [`Error::Unstorable`] if it is larger than
-    /// [`MOST_BYTES`](leftfold_store::engine::MOST_BYTES).
+    /// [`MAX_BYTES`](leftfold_store::engine::MAX_BYTES).
     pub fn post(&self, to: SessionId, message: MessageId, body: Vec<u8>) -> Result<(), Error> {
         let node = Arc::clone(&self.node);
         self.reader.thread.run(async move { node.post(to, message, &body).await })?;

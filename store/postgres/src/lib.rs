@@ -102,7 +102,7 @@ pub use inspect::{NodeStatus, Server, Status};
 pub use metrics::{Counts, Distribution, Metrics};
 pub use migrate::migrate;
 pub use operate::{Draining, Moved, Operator};
-pub use ownership::{Claim, MOST_MESSAGES};
+pub use ownership::{Claim, MAX_MESSAGES};
 pub use places::Places;
 pub use read::{Head, Page};
 pub use retention::Removed;

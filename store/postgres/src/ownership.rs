@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::{MessageId, SessionId};
-use leftfold_store::engine::{EndElsewhere, MOST_BYTES, Owner, Progress, WaitingMessage};
+use leftfold_store::engine::{EndElsewhere, MAX_BYTES, Owner, Progress, WaitingMessage};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
@@ -28,10 +28,10 @@ use crate::places::Places;
 use crate::read::{Head, head_of};
 
 /// Most messages that wait for one session.
-pub const MOST_MESSAGES: i64 = 64;
+pub const MAX_MESSAGES: i64 = 64;
 
 /// How long a claim and the like wait while the database is away.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often partitions are made ahead.
 const PARTITIONS: Duration = Duration::from_secs(24 * 60 * 60);
@@ -410,7 +410,7 @@ impl Node {
 
     /// Takes a family, or creates it, unless it belongs to another node.
     pub(crate) async fn claim(&self, family: SessionId) -> Result<Claim, Error> {
-        let mut attempts = Attempts::until(Instant::now() + PATIENCE);
+        let mut attempts = Attempts::until(Instant::now() + RECONNECT_TIMEOUT);
         loop {
             // a claim that came through without its answer is made again
             if let Some(result) = attempts.take(self.claim_once(family).await).await {
@@ -539,15 +539,15 @@ impl Node {
         message: MessageId,
         body: &[u8],
     ) -> Result<(), Error> {
-        if body.len() > MOST_BYTES {
-            let why = format!("the message has more than {} MiB", MOST_BYTES >> 20);
+        if body.len() > MAX_BYTES {
+            let why = format!("the message has more than {} MiB", MAX_BYTES >> 20);
             return Err(Error::Unstorable { session: to, why });
         }
         let message = message_uuid(message);
-        let posted = self.query(POST, &[&message, &uuid(to), &body, &MOST_MESSAGES]).await?;
+        let posted = self.query(POST, &[&message, &uuid(to), &body, &MAX_MESSAGES]).await?;
         // the same message again is no error
         if posted.is_empty() && self.query(POSTED, &[&message]).await?.is_empty() {
-            return Err(Error::InboxFull { session: to, most: MOST_MESSAGES });
+            return Err(Error::InboxFull { session: to, most: MAX_MESSAGES });
         }
         Ok(())
     }
@@ -571,7 +571,7 @@ impl Node {
     }
 
     pub(crate) async fn body(&self, of: MessageId) -> Result<Option<Vec<u8>>, Error> {
-        let most = i32::try_from(MOST_BYTES).unwrap_or(i32::MAX);
+        let most = i32::try_from(MAX_BYTES).unwrap_or(i32::MAX);
         let rows = self.query(BODY, &[&message_uuid(of), &most]).await?;
         rows.first().map(|row| get(row, 0)).transpose()
     }
@@ -647,7 +647,7 @@ impl Node {
         sql: &'static str,
         parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
     ) -> Result<Vec<tokio_postgres::Row>, Error> {
-        let mut attempts = Attempts::until(Instant::now() + PATIENCE);
+        let mut attempts = Attempts::until(Instant::now() + RECONNECT_TIMEOUT);
         loop {
             let result = self.query_once(sql, parameters).await;
             if let Some(result) = attempts.take(result).await {

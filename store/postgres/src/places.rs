@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Answers the further places of a node. They may change while it runs, so it is asked again each time.
+/// Returns the further places of a node. They may change while it runs, so it is asked again each time.
 #[derive(Clone, Default)]
 pub struct Places(Option<Arc<dyn Fn() -> Vec<String> + Send + Sync>>);
 

@@ -17,7 +17,7 @@ use crate::connection::{Attempts, Slot};
 use crate::error::Error;
 
 /// How long a read waits while the database is away.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Batches of a page.
 const BATCHES: i64 = 256;
@@ -197,7 +197,7 @@ pub(crate) async fn rows(
     sql: &'static str,
     parameters: &[&(dyn tokio_postgres::types::ToSql + Sync)],
 ) -> Result<Vec<tokio_postgres::Row>, Error> {
-    let mut attempts = Attempts::until(Instant::now() + PATIENCE);
+    let mut attempts = Attempts::until(Instant::now() + RECONNECT_TIMEOUT);
     loop {
         let result = match slot.get().await {
             Ok(open) => open.query(sql, parameters).await.map_err(|error| slot.error(&error)),

@@ -5,7 +5,7 @@
 //! are locked and looked at again before that, so a node that takes it in the meantime keeps it.
 //!
 //! Contents are kept once for all sessions. Each append says which ones its session names (`mention`). One that nobody
-//! has named for [`GRACE`], and that no session names now, is removed. An append that names it again at this moment
+//! has named for [`UNNAMED_RETENTION`], and that no session names now, is removed. An append that names it again at this moment
 //! either sees that it is there and was named lately, or writes it: see `append.sql`.
 
 use std::collections::HashMap;
@@ -22,11 +22,11 @@ use crate::connection::{Open, Slot};
 use crate::error::Error;
 
 /// How long contents stay that nobody names, in seconds. An append looks up what was named within half of this.
-const GRACE: f64 = 2.0 * 24.0 * 60.0 * 60.0;
+const UNNAMED_RETENTION: f64 = 2.0 * 24.0 * 60.0 * 60.0;
 
 /// Sessions of a read, and about as many of a transaction.
 const PAGE: i64 = 10_000;
-const MOST: usize = 500;
+const MAX_SESSIONS: usize = 500;
 
 /// Contents of a transaction.
 const CONTENTS: i64 = 2_000;
@@ -139,7 +139,7 @@ pub(crate) async fn collect(
         let mut families = families.into_iter().peekable();
         while families.peek().is_some() {
             let (mut some, mut count) = (HashMap::new(), 0);
-            while let Some((id, family)) = families.next_if(|_| count < MOST) {
+            while let Some((id, family)) = families.next_if(|_| count < MAX_SESSIONS) {
                 count += family.sessions.len();
                 some.insert(id, family);
             }
@@ -254,8 +254,8 @@ impl Work<'_> {
     async fn contents(&self, doomed: &[Uuid], removed: &mut Removed) -> Result<(), Error> {
         loop {
             let [count, bytes] = match self.dry {
-                true => self.two(COUNT_CONTENTS, &[&GRACE, &doomed]).await?,
-                false => self.two(REMOVE_CONTENTS, &[&GRACE, &CONTENTS]).await?,
+                true => self.two(COUNT_CONTENTS, &[&UNNAMED_RETENTION, &doomed]).await?,
+                false => self.two(REMOVE_CONTENTS, &[&UNNAMED_RETENTION, &CONTENTS]).await?,
             };
             removed.contents += count;
             removed.bytes += bytes;

@@ -28,11 +28,11 @@ const PAGE: u32 = 1 << 20;
 const HEADS: u32 = 10_000;
 
 /// How long it waits between two attempts to take over from a node that is gone.
-const SOON: Duration = Duration::from_millis(20);
-const LATER: Duration = Duration::from_secs(1);
+const FIRST_TAKEOVER_DELAY: Duration = Duration::from_millis(20);
+const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
 
 /// How long an effect waits for a lease that has run out.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps the logs of a store in PostgreSQL.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl PostgresEngine {
                             wait.as_secs() + 1
                         );
                     }
-                    std::thread::sleep(wait.clamp(SOON, LATER));
+                    std::thread::sleep(wait.clamp(FIRST_TAKEOVER_DELAY, TAKEOVER_DELAY));
                 }
                 claimed => return claimed,
             }
@@ -235,11 +235,11 @@ impl Engine for PostgresEngine {
     }
 
     fn holds(&self, session: SessionId, epoch: Epoch) -> Option<Instant> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + LEASE_TIMEOUT;
         while Instant::now() < end {
             let Some((until, lapses)) = self.node.sure() else {
                 // it is being renewed, or the database is away
-                std::thread::sleep(SOON);
+                std::thread::sleep(FIRST_TAKEOVER_DELAY);
                 continue;
             };
             let (family, epoch) = {

@@ -43,7 +43,7 @@ impl Rescued {
 
     /// The lost events as ranges of first and last seq, up to the last known event.
     pub fn lost(&self) -> Vec<(Seq, Seq)> {
-        // a fork begins behind its shared events, and only its first event says where that is
+        // a fork begins after its shared events, and only its first event says where that is
         let (mut next, mut lost) = (self.kept.map_or(self.begins, |(first, _)| first), Vec::new());
         let kept = self.kept.into_iter().flat_map(|(first, last)| first..=last);
         let there: BTreeSet<Seq> = kept.chain(self.beside.iter().map(|event| event.seq)).collect();

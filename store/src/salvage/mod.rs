@@ -1,14 +1,14 @@
 //! Writes a new store from the readable parts of a damaged one.
 //!
 //! The database is read key by key from a copy. Where sled cannot read its own log, the broken
-//! bytes are bridged (`frames` recognizes messages by their checksums), and sled reads on behind
+//! bytes are bridged (`frames` recognizes messages by their checksums), and sled reads on after
 //! them.
 //!
 //! The new store has the longest sound beginning of each session's log: complete, in order and
 //! chained. A fork is included only if all events that it shares are, and a child only if its
 //! parent's log names it. So the new store can be used like any other, and its sessions can be
 //! resumed. Everything else that can be read is returned beside the store: events with their
-//! numbers, and parts of incomplete events. The caller writes the events behind a gap to
+//! numbers, and parts of incomplete events. The caller writes the events after a gap to
 //! `lost+found/SESSION.jsonl` as lines of an export, and the parts to `fragments.jsonl`, with the
 //! unnamed contents beside them.
 
@@ -146,7 +146,7 @@ impl Base {
 }
 
 impl Salvage<'_> {
-    /// All sessions, each behind the session that it builds on.
+    /// All sessions, each after the session that it builds on.
     fn order(&self) -> Result<Vec<SessionId>, Error> {
         let found =
             self.records.sessions().map_err(|what| Error::Database { what: what.to_string() })?;

@@ -21,7 +21,7 @@ enum OpenMode {
     AsItIs,
 }
 
-/// Where to continue behind a key that sled cannot read. A database cannot tell which keys it has
+/// Where to continue after a key that sled cannot read. A database cannot tell which keys it has
 /// lost.
 #[derive(Debug, Default)]
 struct Hints {
@@ -162,7 +162,7 @@ impl Hints {
         self.payloads.extend(named.map(|payload| payload.sha256()));
     }
 
-    /// A readable key behind one that sled cannot read. The step doubles until a key is readable,
+    /// A readable key after one that sled cannot read. The step doubles until a key is readable,
     /// then halves, because sled can take seconds to fail. `None` if there is no such key or the
     /// limit of failed reads is used up.
     fn behind(&mut self, db: &sled::Db, low: &[u8]) -> Option<Vec<u8>> {

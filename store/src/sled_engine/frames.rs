@@ -1,7 +1,7 @@
 //! Reads sled's log file byte by byte and finds the places that sled did not write as they are.
 //!
 //! sled reports that something is wrong, but not where. When it recovers, it ignores the rest of a
-//! segment behind a broken message. Its file format is simple: segments of [`SEGMENT`] bytes, each
+//! segment after a broken message. Its file format is simple: segments of [`SEGMENT`] bytes, each
 //! with a header of 20 bytes and then messages without gaps, each with a checksum. So the bytes
 //! alone show where damage is, and where the next sound message begins.
 //!
@@ -41,7 +41,7 @@ pub(crate) struct Tear {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inspection {
     pub(crate) tears: Vec<Tear>,
-    /// The offset behind the last sound message of the newest segment.
+    /// The offset after the last sound message of the newest segment.
     pub(crate) end: u64,
     /// Whether no message can follow `end`: the file ends there, or bytes begin that cannot be
     /// read.
@@ -120,7 +120,7 @@ fn number(segment: &[u8]) -> Option<u64> {
     Some(lsn / SEGMENT as u64)
 }
 
-/// The offset of the next sound message behind a broken one.
+/// The offset of the next sound message after a broken one.
 fn next(bytes: &[u8], at: usize, segment: u64) -> Option<usize> {
     let is_sound = |at: &usize| Message::at(bytes, *at).is_some_and(|m| m.segment == segment);
     (at + 1..bytes.len().min(SEGMENT - MARGIN)).find(is_sound)
@@ -196,7 +196,7 @@ fn put_varint(value: u64, to: &mut Vec<u8>) {
     }
 }
 
-/// Overwrites each tear with a message that sled skips, so that sled reads the messages behind it.
+/// Overwrites each tear with a message that sled skips, so that sled reads the messages after it.
 pub(crate) fn bridge(db: &File, inspection: &Inspection) -> io::Result<()> {
     for tear in &inspection.tears {
         let bytes = if tear.at % SEGMENT as u64 == 0 {

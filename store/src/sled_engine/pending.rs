@@ -17,7 +17,7 @@ use crate::sled_engine::claims::Claim;
 use crate::sled_engine::record::{self, MAX_INLINE, Pair};
 
 /// A flush takes milliseconds, or a second on a very busy disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A file that must be on the disk before the records that name it.
 pub(crate) struct Content {
@@ -115,7 +115,7 @@ impl Pending {
 pub(crate) fn thread_died(what: String) {
     let watch = thread::Builder::new().name("leftfold-watch".into());
     let pending = || all().iter().filter_map(Weak::upgrade).collect();
-    drop(watch.spawn(move || fail_stuck(pending(), &what, PATIENCE)));
+    drop(watch.spawn(move || fail_stuck(pending(), &what, FLUSH_TIMEOUT)));
 }
 
 /// Fails the groups that are waiting now and are still waiting after `patience`.

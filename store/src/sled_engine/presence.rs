@@ -1,6 +1,6 @@
 //! Notices that another program has removed the database, or cut it short, while this process writes it.
 //!
-//! Writes to a file without a name succeed, and so do writes behind the end of one that was cut: without
+//! Writes to a file without a name succeed, and so do writes after the end of one that was cut: without
 //! this check everything would be acknowledged and nothing would be there afterwards.
 
 use std::fs::File;

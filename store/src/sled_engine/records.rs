@@ -173,7 +173,7 @@ impl ReadEngine for Records {
             id[..known].copy_from_slice(&key[..known]);
             let session = SessionId::from_bytes(id);
             found.push(session);
-            // behind every key of this session
+            // after every key of this session
             low = record::range(session, 0).into_inner().1;
             low.push(0);
         }
@@ -310,7 +310,7 @@ impl Iterator for Events<'_> {
         if self.out.is_empty()
             && let Some(records) = self.event()
         {
-            // behind the fault that ended the reading of its records
+            // after the fault that ended the reading of its records
             self.out.push_back(self.join(&records));
         }
         self.out.pop_front()

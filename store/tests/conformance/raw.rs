@@ -151,7 +151,7 @@ pub fn a_batch_that_does_not_follow_the_last_event_is_refused(place: &dyn Place)
         engine.release(owner.0, owner.1);
         let owner = claim(&*engine, id(1));
         append(&*engine, owner, last, events(id(1), next, 1)).unwrap();
-        // and behind what this epoch has sent itself
+        // and after what this epoch has sent itself
         append(&*engine, owner, Some(next), events(id(1), next + 1, 2)).unwrap();
         assert_fenced(&append(&*engine, owner, Some(next), events(id(1), next + 1, 2)));
         engine.release(owner.0, owner.1);
@@ -251,7 +251,7 @@ fn head_of(seq: Seq) -> Head {
 pub fn an_event_is_looked_up(place: &dyn Place) {
     let engine = place.open().unwrap();
     let owner = claim(&*engine, id(2));
-    // a fork begins behind what it shares
+    // a fork begins after what it shares
     append(&*engine, owner, None, events(id(2), 8, 3)).unwrap();
     let peek = |session, from| engine.reader().peek(session, from).unwrap();
     for (from, seq) in [(0, 8), (1, 8), (8, 8), (9, 9), (10, 10)] {

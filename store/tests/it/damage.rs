@@ -14,7 +14,7 @@ use leftfold_store::{Error, Reader, Store, check, heads};
 use tempfile::TempDir;
 
 /// A small store that was closed, opened and written to again, so that it has a snapshot and a log
-/// behind it.
+/// after it.
 struct Sample {
     dir: TempDir,
     events: Vec<Envelope>,

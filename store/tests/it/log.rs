@@ -308,7 +308,7 @@ fn a_fork_goes_on_behind_what_it_shares() {
     let mut fork = store.log(id(2), None).unwrap();
     fork.append_wait(&[forked(id(2), 4, id(1))]).unwrap();
     fork.append_wait(&texts(id(2), 5, 2, 200)).unwrap();
-    // a fork of a fork, behind the shared events and within them
+    // a fork of a fork, after the shared events and within them
     let mut second = store.log(id(3), None).unwrap();
     second.append_wait(&[forked(id(3), 6, id(2))]).unwrap();
     let mut third = store.log(id(4), None).unwrap();

@@ -135,7 +135,7 @@ fn put(dir: &Path, files: &Files) {
 /// Cuts whose loss was reported.
 const REPORTED: &str = "with a reported loss";
 /// Cuts after which the unacknowledged batch is there.
-const AHEAD: &str = "with more events than were acknowledged";
+const MORE_EVENTS: &str = "with more events than were acknowledged";
 const SILENT: &str = "with an unreported loss";
 
 /// Asserts that the log has all acknowledged events, or in addition all that were written.
@@ -179,7 +179,7 @@ fn look(dir: &Path, moment: &Moment, tally: &Tally, case: &str) {
         let found = reader.read(*session, 1).unwrap_or_else(|error| panic!("{case}: {error}"));
         ahead |= assert_log(&found, moment, *session, case);
     }
-    tally.add(AHEAD, usize::from(ahead));
+    tally.add(MORE_EVENTS, usize::from(ahead));
 }
 
 /// Opens the store as a node, appends to each session, and reads everything again.
@@ -279,7 +279,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged_without_a_word() {
     // threads take turns, so that each has cuts of all moments
     chosen.sort_by_key(|cut| (cut.at, cut.moment));
     let tally = Tally::promise(1, "power cuts")
-        .counts(&["moments", "cuts", REPORTED, AHEAD])
+        .counts(&["moments", "cuts", REPORTED, MORE_EVENTS])
         .never(&[SILENT]);
     tally.add("moments", moments.len());
     in_parallel(&chosen, |mine| {
@@ -287,7 +287,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged_without_a_word() {
             tally.attempt(SILENT, format!("{cut:?}"), || run(cut, &moments, &tally));
         }
     });
-    let (cuts, ahead) = (tally.get("cuts"), tally.get(AHEAD));
+    let (cuts, ahead) = (tally.get("cuts"), tally.get(MORE_EVENTS));
     tally.finish();
     assert!(ahead > 0 && ahead < cuts);
 }

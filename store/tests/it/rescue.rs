@@ -126,7 +126,7 @@ fn a_lost_record_costs_one_event_and_what_is_behind_it_is_kept_beside_the_log() 
     let root = of(&salvaged, id(1));
     assert_eq!((root.kept, seqs(&root.beside)), (Some((1, 3)), vec![5, 6, 7, 8, 9]));
     assert_eq!(root.lost(), [(4, 4)]);
-    // the fork shares events behind the gap, and the child is named there
+    // the fork shares events after the gap, and the child is named there
     assert_eq!((of(&salvaged, id(3)).kept, of(&salvaged, id(2)).kept), (None, None));
     assert_eq!(seqs(&of(&salvaged, id(3)).beside), [7, 8, 9]);
     assert_eq!(seqs(&of(&salvaged, id(2)).beside), [1, 2, 3]);
@@ -199,7 +199,7 @@ fn a_database_that_cannot_be_opened_at_all_is_said_to_be() {
     assert!(matches!(salvage(to.path(), dir.path()), Err(Error::Locked { .. })));
 }
 
-/// In a log that was never closed, sled reads nothing behind a torn message; salvage does.
+/// In a log that was never closed, sled reads nothing after a torn message; salvage does.
 #[test]
 fn a_flipped_byte_costs_one_event_and_its_place_is_told() {
     let dir = memory();

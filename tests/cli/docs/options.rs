@@ -61,7 +61,7 @@ impl Known {
             return None;
         }
         let mut path = String::new();
-        // a word behind an option may be its value
+        // a word after an option may be its value
         let mut certain = true;
         for word in words.take_while(|word| *word != "--") {
             let longer = format!("{path} {word}").trim().to_owned();

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::corpus::{played, scenario};
-use common::{ASK, PATIENCE, Peer, Site, asking, bash, call, foreign, only, says};
+use common::{ASK, Peer, STEP_TIMEOUT, Site, asking, bash, call, foreign, only, says};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -104,7 +104,7 @@ fn http() -> Site {
 fn post(port: u16, path: &str, body: &Value) -> Value {
     let body = body.to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
     let head =
         format!("host: 127.0.0.1:{port}\r\nconnection: close\r\ncontent-type: application/json");
     let length = body.len();

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use leftfold_events::event::{CallKind, CallSpec, Class, FilesFailure, Resolution, Saved};
 use leftfold_framing::{Line, next_line};
-use leftfold_snapshots::{FileVersions, LARGEST, MOST_FILES, MOST_LEFT_OUT};
+use leftfold_snapshots::{FileVersions, LARGEST, MAX_FILES, MAX_LEFT_OUT};
 use leftfold_tools::{
     BoxFuture, Context, LateOutcome, Output, RemoteFailure, RemoteSnapshot, RemoteWorkspace,
     RunKey, SessionOwner, Workspace,
@@ -52,12 +52,12 @@ const CANCELLING: Duration = Duration::from_secs(5);
 const KEEPING: Duration = Duration::from_secs(180);
 const READING: Duration = Duration::from_secs(60);
 /// The most bytes of contents that are read, and of objects in one request.
-const MOST_CONTENTS: usize = 256 << 20;
-const MOST_OBJECTS: usize = 1_000;
+const MAX_CONTENTS: usize = 256 << 20;
+const MAX_OBJECTS: usize = 1_000;
 /// The longest path in bytes and message in characters, and the most lines of a file, that a node believes.
-const MOST_PATH: usize = 4_096;
-const MOST_MESSAGE: usize = 2_000;
-const MOST_LINES: u64 = u32::MAX as u64;
+const MAX_PATH: usize = 4_096;
+const MAX_MESSAGE: usize = 2_000;
+const MAX_LINES: u64 = u32::MAX as u64;
 
 /// Where an executor is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,8 +177,8 @@ impl Client {
         objects: &[String],
     ) -> Result<HashMap<String, Vec<u8>>, Unavailable> {
         let (mut contents, mut bytes, mut rest) = (HashMap::new(), 0, objects);
-        while !rest.is_empty() && bytes < MOST_CONTENTS {
-            let (now, later) = rest.split_at(rest.len().min(MOST_OBJECTS));
+        while !rest.is_empty() && bytes < MAX_CONTENTS {
+            let (now, later) = rest.split_at(rest.len().min(MAX_OBJECTS));
             let params = Contents { objects: now.to_vec() };
             let read: Vec<Option<String>> = self.ask("contents", &params, READING).await?;
             if read.is_empty() {
@@ -430,21 +430,21 @@ fn checked(answer: Result<Kept, Unavailable>) -> Kept {
     let answer = answer.map_err(|error| failure(error.to_string()))?;
     let mut snapshot = answer.map_err(|RemoteFailure { class, message }| RemoteFailure {
         class,
-        message: message.chars().take(MOST_MESSAGE).collect(),
+        message: message.chars().take(MAX_MESSAGE).collect(),
     })?;
     let is_right = leftfold_snapshots::is_name(&snapshot.tree)
-        && snapshot.files.len() <= MOST_FILES
+        && snapshot.files.len() <= MAX_FILES
         && snapshot.files.iter().all(|file| is_inside(&file.path));
     if !is_right {
         return Err(failure("the executor answers what is no snapshot".to_owned()));
     }
     for file in &mut snapshot.files {
         // they are summed up
-        file.additions = file.additions.min(MOST_LINES);
-        file.deletions = file.deletions.min(MOST_LINES);
+        file.additions = file.additions.min(MAX_LINES);
+        file.deletions = file.deletions.min(MAX_LINES);
     }
     snapshot.left_out.retain(|path| is_inside(path));
-    snapshot.left_out.truncate(MOST_LEFT_OUT);
+    snapshot.left_out.truncate(MAX_LEFT_OUT);
     Ok(snapshot)
 }
 
@@ -452,7 +452,7 @@ fn checked(answer: Result<Kept, Unavailable>) -> Kept {
 fn is_inside(path: &str) -> bool {
     let parts = Path::new(path).components();
     let is_plain = parts.into_iter().all(|part| matches!(part, Component::Normal(_)));
-    is_plain && !path.is_empty() && path.len() <= MOST_PATH
+    is_plain && !path.is_empty() && path.len() <= MAX_PATH
 }
 
 /// The outcome of a run about which the executor does not say how it ended.
@@ -527,7 +527,7 @@ mod tests {
         };
         let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
         let right = answer(tree, vec![file("a/b", u64::MAX), file("c", 2)]).unwrap();
-        assert_eq!((right.files[0].additions, right.files[1].additions), (MOST_LINES, 2));
+        assert_eq!((right.files[0].additions, right.files[1].additions), (MAX_LINES, 2));
         assert_eq!(right.left_out, ["a"]);
         for wrong in ["", "--help", "HEAD", &format!("{tree}\n")] {
             assert!(answer(wrong, Vec::new()).is_err(), "{wrong}");
@@ -535,6 +535,6 @@ mod tests {
         for wrong in ["", "/etc/passwd", "../a", "a/../../b", &"a".repeat(5_000)] {
             assert!(answer(tree, vec![file(wrong, 1)]).is_err(), "{wrong}");
         }
-        assert!(answer(tree, vec![file("a", 1); MOST_FILES + 1]).is_err());
+        assert!(answer(tree, vec![file("a", 1); MAX_FILES + 1]).is_err());
     }
 }

@@ -36,7 +36,7 @@ use crate::protocol::{
 use crate::tls;
 
 /// The most connections at a time.
-const MOST: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 /// How long a connection has for TLS and the token, and the longest message until then.
 const HELLO: Duration = Duration::from_secs(10);
 const HELLO_BYTES: usize = 8 << 10;
@@ -49,7 +49,7 @@ const SNAPSHOT: Duration = Duration::from_secs(120);
 /// The bytes of contents in one answer, about.
 const CONTENTS: usize = 16 << 20;
 /// How much longer than its time limit a call may run whose node is gone.
-const GRACE: Duration = Duration::from_secs(5);
+const ABANDONED_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The settings of an executor.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Server {
     /// Serves nodes until `end`, and ends all calls then.
     pub async fn serve(&self, listener: TcpListener, end: impl Future<Output = ()>) {
         let mut end = std::pin::pin!(end);
-        let room = Arc::new(Semaphore::new(MOST));
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -168,7 +168,7 @@ impl Server {
                 }
             };
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-                tracing::warn!("a connection is refused: there are {MOST} already");
+                tracing::warn!("a connection is refused: there are {MAX_CONNECTIONS} already");
                 continue;
             };
             let executor = Arc::clone(&self.0);
@@ -580,7 +580,7 @@ impl Executor {
         tokio::spawn(async move {
             // a node that is there cancels it before
             let overdue = async {
-                tokio::time::sleep(limit + GRACE).await;
+                tokio::time::sleep(limit + ABANDONED_GRACE_PERIOD).await;
                 cancel.cancel();
                 std::future::pending::<()>().await;
             };

@@ -4,13 +4,13 @@
 //! looks at the text before anything is parsed.
 
 /// Values in one message. The largest real ones, lists of tools and of resources, have some thousands.
-pub const MOST_VALUES: usize = 1 << 18;
+pub const MAX_VALUES: usize = 1 << 18;
 
-/// Whether `json` has more than [`MOST_VALUES`] values. It counts brackets, braces and commas outside of
+/// Whether `json` has more than [`MAX_VALUES`] values. It counts brackets, braces and commas outside of
 /// strings. For text that is not JSON the answer means nothing.
 pub fn is_too_dense(json: &[u8]) -> bool {
     // most messages end here
-    if json.len() <= MOST_VALUES {
+    if json.len() <= MAX_VALUES {
         return false;
     }
     let (mut count, mut rest) = (0, json);
@@ -22,7 +22,7 @@ pub fn is_too_dense(json: &[u8]) -> bool {
             continue;
         }
         count += 1;
-        if count > MOST_VALUES {
+        if count > MAX_VALUES {
             return true;
         }
     }
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn values_count_and_what_is_in_strings_does_not() {
-        let most = MOST_VALUES - 1;
+        let most = MAX_VALUES - 1;
         for (piece, each) in [("0,", 1), ("{},", 2), ("{\"a\":[1]},", 3), ("\"x\\\"{[,\",", 1)] {
             assert!(!is_too_dense(&json(piece, most / each)), "{piece}");
             assert!(is_too_dense(&json(piece, most / each + 2)), "{piece}");
@@ -59,7 +59,7 @@ mod tests {
         let text = "{[,".repeat(1_000_000);
         assert!(!is_too_dense(format!("{{\"text\":\"{text}\"}}").as_bytes()));
         for unfinished in ["[\"", "[\"\\"] {
-            let text = format!("{}{unfinished}", " ".repeat(MOST_VALUES));
+            let text = format!("{}{unfinished}", " ".repeat(MAX_VALUES));
             assert!(!is_too_dense(text.as_bytes()), "{unfinished}");
         }
     }

@@ -71,7 +71,7 @@ pub fn json(data: &[u8]) -> Result<(), String> {
     {
         return Err(format!("{text:?} became {repaired:?}"));
     }
-    if text.len() <= crate::MOST_VALUES && is_too_dense(text.as_bytes()) {
+    if text.len() <= crate::MAX_VALUES && is_too_dense(text.as_bytes()) {
         return Err(format!("{} bytes are too dense", text.len()));
     }
     Ok(())

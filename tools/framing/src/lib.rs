@@ -13,6 +13,6 @@ pub mod surrogates;
 mod text;
 
 pub use content::{Content, next_content};
-pub use density::{MOST_VALUES, is_too_dense};
+pub use density::{MAX_VALUES, is_too_dense};
 pub use lines::{Line, next_line};
 pub use text::{clip, floor};

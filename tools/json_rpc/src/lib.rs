@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// How long the program may take to exit after its input has ended.
-const GRACE: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bytes kept of an error, or of output that is no message.
 const MAX_WHY: usize = 1_000;
 /// The time over which [`Protocol::most_bytes`] are counted.
@@ -236,7 +236,7 @@ impl Link {
         let why = {
             let mut life = self.life.lock().await;
             let end = match life.as_mut() {
-                Some(process) if self.is_confined => process.wait(GRACE).await,
+                Some(process) if self.is_confined => process.wait(EXIT_TIMEOUT).await,
                 Some(_) | None => None,
             };
             match end {
@@ -260,7 +260,7 @@ impl Link {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut life = self.life.lock().await;
         let Some(mut process) = life.take() else { return };
-        process.wait(GRACE).await;
+        process.wait(EXIT_TIMEOUT).await;
         self.over.end("it was ended");
         process.end().await;
     }
@@ -345,7 +345,7 @@ async fn write(
             Ok(Ok(())) => {}
             Ok(Err(_)) => {
                 // a program that has ended, or written nonsense, is named by what is read
-                let _ = tokio::time::timeout(GRACE, over.token.cancelled()).await;
+                let _ = tokio::time::timeout(EXIT_TIMEOUT, over.token.cancelled()).await;
                 return over.end("it has closed its standard input");
             }
             Err(_) => {

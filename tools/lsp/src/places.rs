@@ -23,7 +23,7 @@ pub(crate) fn path(uri: &str) -> Option<PathBuf> {
     (path.is_absolute() && is_plain).then_some(path)
 }
 
-/// A position within `text`: one that lies behind a line's end or the text's end is moved there. With the number of
+/// A position within `text`: one that lies after a line's end or the text's end is moved there. With the number of
 /// characters before it in its line.
 pub(crate) fn within(lines: &[&str], line: u32, units: u32) -> (u32, u32, u32) {
     let last = u32::try_from(lines.len().saturating_sub(1)).unwrap_or(u32::MAX);

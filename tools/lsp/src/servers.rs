@@ -19,7 +19,7 @@ use crate::server::{Running, Server};
 use crate::spec::{LaunchContext, ServerReport, ServerSpec};
 
 /// How long all calls of a turn together wait in vain.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The most servers that run for a project: each root has its own.
 const MAX_SERVERS: usize = 16;
@@ -166,7 +166,7 @@ impl Servers {
             specs: specs.to_vec(),
             started: Mutex::new(Some(Vec::new())),
         };
-        let turn = Turn { patience: PATIENCE, late: BTreeSet::new(), named: BTreeSet::new() };
+        let turn = Turn { patience: TURN_TIMEOUT, late: BTreeSet::new(), named: BTreeSet::new() };
         Self { project: POOLS.shared(is_same, make, ends), turn: Mutex::new(turn) }
     }
 

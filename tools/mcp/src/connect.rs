@@ -66,8 +66,8 @@ async fn open(
         Ok(tools) => {
             handler.set_tools(tools);
             // the tools work even if the server cannot list its prompts
-            let patience = lists::PATIENCE.min(limit / 2);
-            let prompts = tokio::time::timeout(patience, link.list_prompts()).await;
+            let timeout = lists::LIST_TIMEOUT.min(limit / 2);
+            let prompts = tokio::time::timeout(timeout, link.list_prompts()).await;
             handler.set_prompts(prompts.unwrap_or_default());
         }
         Err(failure) => {

@@ -19,7 +19,7 @@ use super::failure::{self, Failure, SIGN_IN, challenge, reason};
 use super::{content, lists};
 
 /// How long a server may take to exit after its input has ended. Many never exit by themselves.
-const GRACE: Duration = Duration::from_millis(250);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long closing a connection waits until earlier cancellations have been sent.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -208,9 +208,9 @@ impl Connection for Link {
             std::mem::take(&mut *self.cancellations.lock().unwrap_or_else(PoisonError::into_inner));
         let _ = tokio::time::timeout(CANCEL_TIMEOUT, cancellations.join_all()).await;
         // dropping a connection that does not close in time ends it as well
-        let _ = tokio::time::timeout(GRACE, service.cancel()).await;
+        let _ = tokio::time::timeout(EXIT_TIMEOUT, service.cancel()).await;
         let Some(mut process) = process else { return };
-        process.wait(GRACE).await;
+        process.wait(EXIT_TIMEOUT).await;
         process.end().await;
     }
 }

@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 use super::spec::STARTUP;
 
 /// How long to wait for a list that the server can be used without.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Largest number of pages read of a list.
 const PAGES: usize = 100;
 
 /// Largest number of tools of a server, and of prompts.
-const MOST: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 
 /// Largest schema of a tool in bytes, as JSON.
-const MOST_SCHEMA: usize = 64 * 1_024;
+const MAX_SCHEMA: usize = 64 * 1_024;
 
 /// Bytes of a server's text in a warning.
 const WARNED: usize = 200;
@@ -40,7 +40,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceE
         let answer = peer.send_request(request).await?;
         let (listed, next) = read(answer).ok_or(ServiceError::UnexpectedResponse)?;
         tools.extend(listed);
-        cursor = pages.next(next).filter(|_| tools.len() <= MOST);
+        cursor = pages.next(next).filter(|_| tools.len() <= MAX_LISTED);
         if cursor.is_none() {
             return Ok(bounded(tools));
         }
@@ -53,11 +53,13 @@ pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, Serv
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let listed = peer.list_prompts(Some(page)).await?;
         prompts.extend(listed.prompts);
-        cursor = pages.next(listed.next_cursor).filter(|_| prompts.len() <= MOST);
+        cursor = pages.next(listed.next_cursor).filter(|_| prompts.len() <= MAX_LISTED);
         if cursor.is_none() {
-            if prompts.len() > MOST {
-                tracing::warn!("a server lists more than {MOST} prompts: the rest is left out");
-                prompts.truncate(MOST);
+            if prompts.len() > MAX_LISTED {
+                tracing::warn!(
+                    "a server lists more than {MAX_LISTED} prompts: the rest is left out"
+                );
+                prompts.truncate(MAX_LISTED);
             }
             return Ok(prompts);
         }
@@ -66,17 +68,17 @@ pub(super) async fn prompts(peer: &Peer<RoleClient>) -> Result<Vec<Prompt>, Serv
 
 /// The tools that a model can be offered: every request to it has all of them.
 fn bounded(mut tools: Vec<Tool>) -> Vec<Tool> {
-    if tools.len() > MOST {
-        tracing::warn!("a server lists more than {MOST} tools: the rest is left out");
-        tools.truncate(MOST);
+    if tools.len() > MAX_LISTED {
+        tracing::warn!("a server lists more than {MAX_LISTED} tools: the rest is left out");
+        tools.truncate(MAX_LISTED);
     }
     tools.retain(|tool| {
         let bytes = json!(tool.input_schema).to_string().len();
-        if bytes > MOST_SCHEMA {
+        if bytes > MAX_SCHEMA {
             let name = clip(tool.name.to_string(), WARNED);
-            tracing::warn!("a server's tool {name} is left out: its schema has {bytes} bytes, over {MOST_SCHEMA}");
+            tracing::warn!("a server's tool {name} is left out: its schema has {bytes} bytes, over {MAX_SCHEMA}");
         }
-        bytes <= MOST_SCHEMA
+        bytes <= MAX_SCHEMA
     });
     tools
 }
@@ -215,7 +217,7 @@ mod tests {
         let names: Vec<&str> = kept.iter().map(|tool| &*tool.name).collect();
         assert_eq!(names, ["a", "c"]);
         let many: Vec<Value> = (0..2_000).map(|n| tool(&n.to_string(), 0)).collect();
-        assert_eq!(bounded(read(many.into())).len(), MOST);
+        assert_eq!(bounded(read(many.into())).len(), MAX_LISTED);
     }
 
     #[test]

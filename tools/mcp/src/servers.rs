@@ -24,7 +24,7 @@ const MAX_DESCRIPTION: usize = 10_000;
 /// How long servers may take to list their resources.
 const LISTING: Duration = Duration::from_secs(3);
 /// The resources of one server that are listed for people.
-const MOST_RESOURCES: usize = 2_000;
+const MAX_RESOURCES: usize = 2_000;
 
 /// The servers of a project. Clones share them. The default has none.
 #[derive(Clone, Default)]
@@ -148,7 +148,7 @@ impl Servers {
                 (format!("{server}:{}", resource.uri), about)
             };
             // a server that does not answer in time has none to offer
-            let listed = listed.unwrap_or_default().into_iter().take(MOST_RESOURCES);
+            let listed = listed.unwrap_or_default().into_iter().take(MAX_RESOURCES);
             listed.map(named).collect::<Vec<_>>()
         });
         futures::future::join_all(asked).await.concat()

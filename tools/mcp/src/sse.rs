@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use super::stdio;
 
 /// How long the stream may take to name the address.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Largest event in bytes.
 const LONGEST: usize = 16 * 1_024 * 1_024;
@@ -79,14 +79,14 @@ impl Requests {
     pub(super) async fn open(self, url: &str) -> Option<Sse> {
         let base = Url::parse(url).ok()?;
         let get = self.client.get(base.clone()).header(ACCEPT, "text/event-stream");
-        let response = tokio::time::timeout(PATIENCE, self.send(get)).await.ok()?.ok()?;
+        let response = tokio::time::timeout(ADDRESS_TIMEOUT, self.send(get)).await.ok()?.ok()?;
         let kind = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
         if !kind.starts_with("text/event-stream") {
             return None;
         }
         let (sender, mut events) = mpsc::channel(QUEUE);
         tokio::spawn(read(response, sender));
-        let first = tokio::time::timeout(PATIENCE, events.recv()).await.ok()??;
+        let first = tokio::time::timeout(ADDRESS_TIMEOUT, events.recv()).await.ok()??;
         let address = base.join(first.data.trim()).ok()?;
         // the headers may hold a key that is meant for this server alone
         let ours = first.name == "endpoint" && address.origin() == base.origin();

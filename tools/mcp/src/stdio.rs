@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leftfold_framing::{Line, MOST_VALUES, is_too_dense, next_line, surrogates};
+use leftfold_framing::{Line, MAX_VALUES, is_too_dense, next_line, surrogates};
 use rmcp::RoleClient;
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -106,7 +106,7 @@ pub(super) fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
     }
     if is_too_dense(text.as_bytes()) {
         tracing::warn!("a server's message of too many values is ignored");
-        let why = format!("it has more than {MOST_VALUES} values");
+        let why = format!("it has more than {MAX_VALUES} values");
         return answered(text.as_bytes(), text.as_bytes()).map(|id| unreadable(id, why));
     }
     let text = surrogates::repair(text);

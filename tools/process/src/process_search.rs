@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 
 /// How long a process may take to die of SIGKILL. It cannot refuse the signal; only the kernel can
 /// delay its end.
-const PATIENCE: Duration = Duration::from_secs(3);
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A search for processes. It remembers every process found, because the parents that led to it may
 /// be gone at the next look.
@@ -89,7 +89,7 @@ impl ProcessSearch {
                     process.signal(Signal::TERM);
                 }
             }
-            if start.elapsed() > TERM_GRACE + PATIENCE {
+            if start.elapsed() > TERM_GRACE + KILL_TIMEOUT {
                 tracing::warn!(left = remaining.len(), "processes do not end");
                 break;
             }

@@ -36,7 +36,7 @@ const BACKENDS: &[Backend] = if cfg!(target_os = "macos") {
 };
 
 /// No start takes this long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a shell that does nothing in `profile` with each backend until one works. Blocks the thread, about 10 ms if
 /// the first one works. `helper` is as for [`command`].
@@ -73,7 +73,7 @@ fn try_once(helper: &Path, profile: &Profile) -> Result<Ready, Failure> {
 
 fn follow(mut channel: crate::Channel) -> Result<Ready, Failure> {
     let failed = |error: io::Error| Failure::of_system("read report", None, &error);
-    channel.set_patience(PATIENCE).map_err(failed)?;
+    channel.set_patience(START_TIMEOUT).map_err(failed)?;
     let mut confined = None;
     loop {
         match channel.receive().map_err(failed)? {

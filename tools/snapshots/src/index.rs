@@ -136,7 +136,7 @@ impl Index {
         let size = before.size + record.len() as u64;
         if before.size > 0 && size <= 2 * before.first {
             let mut file = File::options().write(true).open(path)?;
-            // behind what was read, and over what was damaged
+            // after what was read, and over what was damaged
             file.set_len(before.size)?;
             file.seek(SeekFrom::End(0))?;
             file.write_all(&record)?;
@@ -214,7 +214,7 @@ impl Index {
 }
 
 impl Record {
-    /// The first record, and the bytes behind it.
+    /// The first record, and the bytes after it.
     fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (size, rest) = bytes.split_first_chunk()?;
         let (sum, rest) = rest.split_first_chunk()?;

@@ -48,13 +48,13 @@ use pack::Pack;
 /// Largest file in bytes that is kept.
 pub const LARGEST: u64 = 2 << 20;
 /// Most files in a worktree. Home folders have more.
-pub const MOST_FILES: usize = 100_000;
+pub const MAX_FILES: usize = 100_000;
 /// Most bytes that one snapshot may add.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Most names of left-out files that are reported.
-pub const MOST_LEFT_OUT: usize = 1_000;
+pub const MAX_LEFT_OUT: usize = 1_000;
 /// Most files whose index stays in memory, which takes up about 200 bytes for each.
-const MOST_REMEMBERED: usize = 20_000;
+const MAX_REMEMBERED: usize = 20_000;
 /// Pause between attempts to lock a snapshot store that another process uses.
 const AGAIN: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_secs(2);
@@ -67,7 +67,7 @@ pub enum Error {
     NoGit,
     #[error("{0} is a home folder and not a project: no snapshots are taken of it")]
     NoProject(PathBuf),
-    #[error("{0} holds more than {MOST_FILES} files that are not ignored: too many for a snapshot")]
+    #[error("{0} holds more than {MAX_FILES} files that are not ignored: too many for a snapshot")]
     TooMany(PathBuf),
     #[error("more than 1 GiB has changed in {0}: too much for a snapshot")]
     TooLarge(PathBuf),
@@ -221,7 +221,7 @@ impl Snapshots {
         written.map_err(Error::io("write", &path))?;
         self.remember(if is_news { Arc::new(index) } else { before });
         let files = files?;
-        left_out.truncate(MOST_LEFT_OUT);
+        left_out.truncate(MAX_LEFT_OUT);
         Ok(Snapshot { tree, files, left_out })
     }
 
@@ -234,7 +234,7 @@ impl Snapshots {
 
     fn remember(&self, index: Arc<Index>) {
         let count: usize = index.folders.values().map(|folder| folder.files.len()).sum();
-        if count <= MOST_REMEMBERED {
+        if count <= MAX_REMEMBERED {
             let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
             *remembered = Some(index);
         }

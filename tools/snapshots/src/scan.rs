@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 use super::index::{Folder, Index, Kept, join};
 use super::pack::{Kind, Object, Pack};
 use super::stamp::{FolderStamp, Mode, Stamp, dated_file_system};
-use super::{Error, LARGEST, MOST_BYTES, MOST_FILES, Snapshots};
+use super::{Error, LARGEST, MAX_BYTES, MAX_FILES, Snapshots};
 
 /// Most threads of one scan.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// The folders of a worktree as they are now, without their git trees.
 #[derive(Debug, Default)]
@@ -121,7 +121,7 @@ pub(super) fn scan(
         queue: Mutex::new(Queue { tasks: vec![root], ..Queue::default() }),
         news: Condvar::new(),
     };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     std::thread::scope(|scope| {
         for _ in 1..threads {
             // a thread that does not start leaves its work to the others
@@ -200,7 +200,7 @@ impl Scan<'_> {
                 let (folder, rules) =
                     self.list(task, &place, fd.as_fd(), stamp, above, &mut outcome.left_out);
                 let count = folder.files.len();
-                if self.files.fetch_add(count, Ordering::Relaxed) + count > MOST_FILES {
+                if self.files.fetch_add(count, Ordering::Relaxed) + count > MAX_FILES {
                     return Err(Error::TooMany(self.worktree.to_owned()));
                 }
                 (folder, Some(rules))
@@ -318,7 +318,7 @@ impl Scan<'_> {
         };
         if kept.is_none_or(|kept| kept.object != object) {
             let size = content.len() as u64;
-            if self.bytes.fetch_add(size, Ordering::Relaxed) + size > MOST_BYTES {
+            if self.bytes.fetch_add(size, Ordering::Relaxed) + size > MAX_BYTES {
                 return Err(Error::TooLarge(self.worktree.to_owned()));
             }
             self.pack.add(Kind::Blob, object, &content)?;

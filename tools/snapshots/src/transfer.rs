@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::git::{self, EMPTY, Git, failed};
 use super::versions::is_name;
-use super::{Error, LARGEST, MOST_BYTES, Snapshots, Version};
+use super::{Error, LARGEST, MAX_BYTES, Snapshots, Version};
 
 const NAME: &str = "fast-import";
 
@@ -150,7 +150,7 @@ impl Unpacking {
         if got.unwrap_or(EMPTY) != name {
             return Err(failed(NAME, &"a snapshot has other files than its name says"));
         }
-        if size(&self.packs()).map_err(Error::io("read", self.folder.path()))? > MOST_BYTES {
+        if size(&self.packs()).map_err(Error::io("read", self.folder.path()))? > MAX_BYTES {
             return Err(failed(NAME, &"the snapshots take up more than 1 GiB"));
         }
         self.trees.insert(name.to_owned());

@@ -1,5 +1,5 @@
 //! How many words of a command say what it does: `git status`, `npm run dev`, `ls`. "Always" allows
-//! those words with any arguments behind.
+//! those words with any arguments after them.
 
 use super::wrappers::is_wrapper;
 
@@ -216,7 +216,7 @@ const PLAIN: &str = "[ arch b2sum base32 basename basenc bzcat cal cat chattr ch
     tr trash true truncate tsort tty type ul uname unexpand uptime users vmstat w wc which who whoami xzcat zcat \
     zgrep zstdcat";
 
-/// Programs that "always" allows with any arguments behind a subcommand. They run files of the project in any case.
+/// Programs that "always" allows with any arguments after a subcommand. They run files of the project in any case.
 const BUILDERS: &str = "cargo";
 
 /// Programs that change texts, and may run others by an argument, which the judge finds.

@@ -127,7 +127,7 @@ fn printf(words: &[Word]) -> Option<Vec<Effect>> {
     let Some(first) = words.first() else { return Some(Vec::new()) };
     let text = match first.literal() {
         Some(text) => text,
-        // a value in quotes behind a text cannot be an option
+        // a value in quotes after a text cannot be an option
         None if first.starts_plain() => return formatted(words),
         None => return None,
     };

@@ -127,7 +127,7 @@ impl Check<'_> {
             }
             // two substitutions in one line may be taken for one
             "`" => node.parent().is_some_and(|parent| parent.kind() == "command_substitution"),
-            // without a blank behind it, it belongs to a word
+            // without a blank after it, it belongs to a word
             "!" if node.parent().is_some_and(|parent| parent.kind() == "negated_command") => {
                 self.line[node.end_byte()..].starts_with([' ', '\t', '\n', '('])
             }

@@ -42,7 +42,7 @@ pub(super) fn is_literal_arithmetic(text: &str) -> bool {
         } else if digit {
             in_number = true;
         } else if c == '$' && !in_number && chars.next_if(|c| "?#$!".contains(*c)).is_some() {
-            // a digit behind `$?` would join it
+            // a digit after `$?` would join it
             in_number = true;
         } else if c.is_ascii_whitespace() || "+-*/%()<>=!&|^~?:,".contains(c) {
             (in_number, hexadecimal) = (false, false);
@@ -83,7 +83,7 @@ pub(super) fn is_plain_parameter(text: &str) -> bool {
     !length && is_plain_operation(rest)
 }
 
-/// The text behind the parameter and its subscript; `None` if that is not certain to be plain.
+/// The text after the parameter and its subscript; `None` if that is not certain to be plain.
 fn after_parameter(body: &str) -> Option<&str> {
     let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
     let end = match body.chars().next()? {

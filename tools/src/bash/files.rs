@@ -582,7 +582,7 @@ fn moved(name: &str, words: &[Word]) -> Vec<Argument> {
         for (at, word) in words.iter().enumerate().take_while(|(_, word)| word.0 != "--") {
             let text = word.shown();
             let long = text.split('=').next().unwrap_or_default();
-            // behind a suffix, a group, a mode or an owner, letters are its value
+            // after a suffix, a group, a mode or an owner, letters are its value
             let letters = text.split(['S', 'g', 'm', 'o']).next().unwrap_or_default();
             if long.len() > 2 && "--target-directory".starts_with(long) {
                 let value = text.split_once('=').map(|(_, value)| part_of(word, value));
@@ -645,7 +645,7 @@ fn copied(words: &[Word]) -> Vec<Argument> {
     words.iter().filter_map(path).collect()
 }
 
-/// The operands behind the first, which these programs write. An option of a letter in `valued` takes the next word.
+/// The operands after the first, which these programs write. An option of a letter in `valued` takes the next word.
 fn second(words: &[Word], valued: &str) -> Vec<Argument> {
     let takes_next = |at: usize| {
         let before = at.checked_sub(1).and_then(|at| words[at].literal()).unwrap_or_default();
@@ -688,7 +688,7 @@ fn extracted(name: &str, words: &[Word]) -> Vec<Argument> {
     found
 }
 
-/// The subcommand of git, and the words behind it.
+/// The subcommand of git, and the words after it.
 fn subcommand(words: &[Word]) -> Option<(String, &[Word])> {
     let mut rest = words.iter();
     loop {
@@ -919,7 +919,7 @@ fn outputs(name: &str, words: &[Word]) -> Vec<Argument> {
     found.into_iter().map(|word| Argument::new(word, Use::Writes)).collect()
 }
 
-/// The values of options: in the next word, behind the letter or behind `=`. Long options may be
+/// The values of options: in the next word, after the letter or after `=`. Long options may be
 /// shortened.
 fn paths_of(words: &[Word], letters: &str, long: &[&str]) -> Vec<Word> {
     let mut found = Vec::new();

@@ -424,7 +424,7 @@ fn has_plain_options(name: &str, words: &[Word]) -> bool {
     true
 }
 
-/// Whether the word behind `option` is a text and never an option.
+/// Whether the word after `option` is a text and never an option.
 fn takes_text(name: &str, option: &str) -> bool {
     match name {
         "commit" | "tag" | "merge" | "stash" | "notes" => {

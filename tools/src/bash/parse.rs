@@ -404,7 +404,7 @@ impl<'a> Reader<'a, '_> {
         redirects.into_iter().try_for_each(|child| self.node(child, depth + 1))
     }
 
-    /// `group`: the command itself, and redirections behind it.
+    /// `group`: the command itself, and redirections after it.
     fn command(&mut self, node: Node<'a>, group: &[Node<'a>], depth: usize) -> Option<()> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let (mut redirects, mut stdin, mut given) = (Vec::new(), None, String::new());
@@ -440,7 +440,7 @@ impl<'a> Reader<'a, '_> {
         let word = |piece: Range<usize>| self.line.get(piece).map(Word::new);
         let words: Vec<Word> = pieces.into_iter().filter_map(word).collect();
         if assigns && words.first().is_some_and(|word| matches!(word.0.as_str(), "time" | "!")) {
-            // behind an assignment these are names of programs
+            // after an assignment these are names of programs
             return None;
         }
         let judged = assignments.iter().any(|word| !assignments::is_harmless(word));
@@ -480,7 +480,7 @@ impl<'a> Reader<'a, '_> {
                 let run = Run { words: rest.cloned().collect(), ..run.clone() };
                 return self.run(run, context, depth);
             }
-            // behind a wrapper, it is a program
+            // after a wrapper, it is a program
             "time" => {}
             word if check::RESERVED.contains(&word) => return None,
             _ => {}
@@ -587,7 +587,7 @@ fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut cursor).collect()
 }
 
-/// Whether a child of a command is a word of it, or a piece of one. Assignments are, behind the name.
+/// Whether a child of a command is a word of it, or a piece of one. Assignments are, after the name.
 fn is_argument(kind: &str, before: &[Range<usize>], node: Node<'_>) -> bool {
     match kind {
         "variable_assignment" => !before.is_empty() || node.kind() != "command",

@@ -188,7 +188,7 @@ fn sed_reads(script: &str) -> Option<()> {
     }
 }
 
-/// The text behind the next `end` without a backslash before it.
+/// The text after the next `end` without a backslash before it.
 fn delimited(text: &str, end: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -247,7 +247,7 @@ fn awk_reads(program: &str) -> Option<()> {
                     _ => {}
                 }
             },
-            // behind a value, it divides
+            // after a value, it divides
             '/' if "(,{};!~&|\n".contains(before) => loop {
                 match chars.next()? {
                     '/' => break,

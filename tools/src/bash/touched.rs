@@ -145,7 +145,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
         names_tried: 0,
         entries_seen: 0,
         trees: HashMap::new(),
-        // a function may stand behind the name
+        // a function may stand after the name
         certain_cd: !steps.contains(&Step::Function)
             && !environment(&cx.environment).iter().any(|(name, _)| name == "CDPATH"),
         found: Touched::default(),
@@ -274,7 +274,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes note of the values that stand in the line: in a loop, a command may see one that stands behind it.
+    /// Takes note of the values that stand in the line: in a loop, a command may see one that stands after it.
     fn declare(&mut self, steps: &[Step]) {
         let text = |text: &str| Some(Value { text: text.to_owned(), ..Value::default() });
         let mut refer = false;
@@ -467,7 +467,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Names behind a command of sed, as in `s/a/b/wAGENTS.md` or `/x/r/etc/x`.
+    /// Names after a command of sed, as in `s/a/b/wAGENTS.md` or `/x/r/etc/x`.
     fn names_in_sed(&mut self, script: &str, files: &Files) {
         let starts = script.char_indices().filter(|(_, c)| "/|,;#rRwW".contains(*c)).take(256);
         for (at, c) in starts {
@@ -962,7 +962,7 @@ impl Walk<'_> {
         vec![value]
     }
 
-    /// `value` with each value of a variable behind it. Unquoted, blanks make several words of one.
+    /// `value` with each value of a variable after it. Unquoted, blanks make several words of one.
     fn with_variable(
         &self,
         value: &Value,
@@ -1057,8 +1057,8 @@ impl Walk<'_> {
     }
 }
 
-/// The parts of a word that can be the name of a file: the whole, each end behind an option letter, and
-/// the texts behind `=`, `:`, `@`, `,`, `<` and `)`. In a script, each text that could be a path.
+/// The parts of a word that can be the name of a file: the whole, each end after an option letter, and
+/// the texts after `=`, `:`, `@`, `,`, `<` and `)`. In a script, each text that could be a path.
 fn parts(text: &str, is_script: bool) -> Vec<&str> {
     let mut found = vec![text];
     if text.starts_with('-') && !text.starts_with("--") {
@@ -1123,7 +1123,7 @@ impl Value {
         self.text[..end].rfind('/').map_or("", |slash| &self.text[..=slash])
     }
 
-    /// Whether it may lead upwards behind what is certain.
+    /// Whether it may lead upwards after what is certain.
     fn climbs(&self, from: usize) -> bool {
         self.text[from..].split('/').any(|name| name == "..")
             && from < self.text.len()

@@ -416,7 +416,7 @@ fn shell(name: &str, words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
             _ => break,
         }
     }
-    // the words behind `-s` are arguments
+    // the words after `-s` are arguments
     match (words.get(at).filter(|_| is_line || !reads_input), is_line) {
         (Some(word), true) => found.extend(line(word)),
         (Some(word), false) if !is_stream(word) => {}

@@ -24,7 +24,7 @@ use crate::tool::{OutputLimits, Sandbox, Workspace};
 use crate::{Context, confined, diff, quoted, text};
 
 /// How long one formatter may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FORMATTER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time of a call that formatters leave for everything else.
 const RESERVED: Duration = Duration::from_secs(10);
@@ -91,7 +91,7 @@ pub(crate) fn format(cx: &Context, path: &Path, written: &str, file: Metadata) -
         let found = formatter.invocation(path, formatting.trusted, project);
         let Some(invocation) = found else { continue };
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let limit = left.unwrap_or(PATIENCE).min(PATIENCE);
+        let limit = left.unwrap_or(FORMATTER_TIMEOUT).min(FORMATTER_TIMEOUT);
         let cx = Context {
             sandbox: sandbox(&formatting.sandbox, path, &cx.workspace),
             variables: [cx.variables.as_slice(), &formatter.environment].concat(),

@@ -367,7 +367,7 @@ async fn send_parts(
                 return Ok(head);
             }
         }
-        tokio::time::sleep(client::BREATH).await;
+        tokio::time::sleep(client::RETRY_DELAY).await;
     }
 }
 

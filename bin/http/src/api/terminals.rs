@@ -134,7 +134,7 @@ impl Output {
         self.start += excess as u64;
     }
 
-    /// The next frame from a place, and the place behind it. What is no longer kept is left out.
+    /// The next frame from a place, and the place after it. What is no longer kept is left out.
     fn read(&self, place: u64) -> (String, u64) {
         let from = usize::try_from(place.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let from = from.min(self.units.len());
@@ -624,7 +624,7 @@ async fn show(
     }
 }
 
-/// Sends the next frame. Returns the place behind it.
+/// Sends the next frame. Returns the place after it.
 async fn send(
     terminal: &Terminal,
     sink: &mut SplitSink<WebSocket, Message>,

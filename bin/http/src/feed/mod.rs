@@ -41,11 +41,11 @@ pub(crate) use sent::{Cursor, Filter, Sent};
 /// Frames that wait for a client. With more it is cut off.
 const QUEUE: usize = 4_096;
 /// Of those, the frames that are ready to be written.
-const AHEAD: usize = 16;
+const MAX_READY: usize = 16;
 /// Messages of a session in a snapshot, the newest.
 const MESSAGES: usize = 100;
 /// How long to wait until clients have taken their frames.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a frame that was taken may need to the client. An answer on another connection must not come first.
 const WRITTEN: Duration = Duration::from_millis(5);
 /// Clients that get what they have missed at a time: each costs the memory of the sessions that have changed.
@@ -54,7 +54,7 @@ const REPLAYS: usize = 4;
 const STUCK: Duration = Duration::from_millis(500);
 /// How long the events of a quiet session of another node are waited for.
 const QUIET: Duration = Duration::from_secs(60);
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// How often it is looked whether another node that shares the store still has a session.
 const OWNED: Duration = Duration::from_secs(5);
 /// How often it is looked whether a session is still open in this node, where other nodes may go on with it.
@@ -325,7 +325,7 @@ impl Feed {
             let quiet = match feed.logs.is_shared() {
                 true if client.is_through_inbox() => QUIET,
                 true if is_here => OPEN,
-                _ => FOR_EVER,
+                _ => TEN_YEARS,
             };
             loop {
                 let next = tokio::select! {
@@ -372,7 +372,7 @@ impl Feed {
         filter: Filter,
         after: Option<Cursor>,
     ) -> (Cursor, Receiver<Arc<Sent>>) {
-        let (queue, frames) = mpsc::channel(AHEAD);
+        let (queue, frames) = mpsc::channel(MAX_READY);
         let mut state = self.lock();
         let end = state.end();
         let missed = match after {
@@ -391,7 +391,7 @@ impl Feed {
                 First::State(snapshot, changed.then(|| state.journal.records()))
             }
         };
-        // frames from now on wait behind the first ones
+        // frames from now on wait after the first ones
         let (live, mut waiting) = mpsc::channel(QUEUE);
         let (take, taken) = watch::channel(0);
         state.clients.push(FeedClient { filter: filter.clone(), queue: live, sent: 0, taken });
@@ -421,7 +421,7 @@ impl Feed {
                     return;
                 }
                 // nothing follows: it counts as taken when the connection has all
-                if waiting.is_empty() && queue.reserve_many(AHEAD).await.is_err() {
+                if waiting.is_empty() && queue.reserve_many(MAX_READY).await.is_err() {
                     return;
                 }
                 take.send_modify(|taken| *taken += 1);
@@ -430,7 +430,7 @@ impl Feed {
         (end, frames)
     }
 
-    /// Sends the frames behind a place. `None`: the client has gone.
+    /// Sends the frames after a place. `None`: the client has gone.
     async fn replay(
         self: Arc<Self>,
         records: Records,
@@ -566,7 +566,7 @@ impl Feed {
             }
         };
         // a slow client does not delay others for long
-        let _ = tokio::time::timeout(PATIENCE, waits).await;
+        let _ = tokio::time::timeout(CLIENT_TIMEOUT, waits).await;
         tokio::time::sleep(WRITTEN).await;
     }
 
@@ -695,7 +695,7 @@ async fn other_process_gone(client: &Client) {
     if client.remote().is_none() {
         std::future::pending::<()>().await;
     }
-    let pause = if client.is_through_inbox() { OWNED } else { PATIENCE };
+    let pause = if client.is_through_inbox() { OWNED } else { CLIENT_TIMEOUT };
     while client.is_live().await {
         tokio::time::sleep(pause).await;
     }
@@ -774,7 +774,7 @@ impl FeedState {
         self.journal.has_begun(session) && !self.last.contains_key(&session)
     }
 
-    /// Folds the whole tree. Events behind the journal and those of new sessions are sent; the others are history.
+    /// Folds the whole tree. Events after the journal and those of new sessions are sent; the others are history.
     fn load(
         &mut self,
         root: SessionId,
@@ -926,7 +926,7 @@ impl FeedState {
 enum First {
     /// With the journal if something has changed since the snapshot.
     State(Arc<Snapshot>, Option<Records>),
-    /// The frames behind the last one that it has: a record, and a frame's number.
+    /// The frames after the last one that it has: a record, and a frame's number.
     Missed(Records, (u64, usize)),
 }
 

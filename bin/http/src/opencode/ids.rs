@@ -21,7 +21,7 @@ impl Ids {
         Self { session: u128::from_be_bytes(session.to_bytes()) & ((1 << 40) - 1), last: 0 }
     }
 
-    /// A new id that sorts behind all earlier ones of the session. `seq` is the event that it is for.
+    /// A new id that sorts after all earlier ones of the session. `seq` is the event that it is for.
     pub(crate) fn next(&mut self, prefix: &str, seq: Seq, at: Time) -> String {
         self.last = (self.last + 1).max(at.millis() << 12);
         let hex = u128::from(self.last) & LOW_48;
@@ -30,14 +30,14 @@ impl Ids {
         format!("{prefix}_{hex:012x}{}", base62(tail))
     }
 
-    /// Later ids sort behind `id`, which a client has chosen, unless its clock is far ahead.
+    /// Later ids sort after `id`, which a client has chosen, unless its clock is far ahead.
     pub(crate) fn pass(&mut self, id: &str, at: Time) {
         /// Milliseconds by which a client's clock may be ahead.
-        const AHEAD: u64 = 24 * 60 * 60 * 1_000;
+        const MAX_CLOCK_LEAD: u64 = 24 * 60 * 60 * 1_000;
         let Some(low) = low_48(id) else { return };
         let now = at.millis() << 12;
         let ahead = low.wrapping_sub(now) & (LOW_48 as u64);
-        if ahead < AHEAD << 12 {
+        if ahead < MAX_CLOCK_LEAD << 12 {
             self.last = self.last.max(now + ahead);
         }
     }

@@ -11,7 +11,7 @@ use super::{Kind, Notes, Place};
 use crate::UnreadableFile;
 
 /// Places in a torn line at which a whole record is looked for.
-const MOST_STARTS: usize = 8;
+const MAX_STARTS: usize = 8;
 
 /// The beginnings of records.
 const STARTS: [&str; 3] = ["{\"type\":\"", "{\"parentUuid\":", "{\"timestamp\":"];
@@ -148,11 +148,11 @@ fn salvage(line: &str, is_record: fn(&Value) -> bool) -> (Vec<Value>, bool) {
     }
     let mut starts: Vec<usize> = STARTS
         .iter()
-        .flat_map(|start| rest.match_indices(start).take(MOST_STARTS))
+        .flat_map(|start| rest.match_indices(start).take(MAX_STARTS))
         .map(|(at, _)| at)
         .collect();
     starts.sort_unstable();
-    for start in starts.into_iter().take(MOST_STARTS) {
+    for start in starts.into_iter().take(MAX_STARTS) {
         let (more, end) = objects(&rest[start..]);
         if rest[start + end..].trim().is_empty() && more.iter().all(is_record) {
             found.extend(more);

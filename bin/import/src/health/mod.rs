@@ -20,15 +20,15 @@ use crate::{Origin, UnreadableFile};
 const LONGEST: usize = 256 << 20;
 
 /// JSON values in a file at most: a value takes up to a hundred bytes of memory.
-const MOST_VALUES: usize = 5_000_000;
+const MAX_VALUES: usize = 5_000_000;
 
 /// Rounds of mending at most. One round can uncover damage for the next one: a message whose only
 /// block is dropped leaves calls open.
-const MOST_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 
 /// Findings that are kept. Further ones are counted and mended, so that a hostile file takes no
 /// memory for them.
-const MOST_FINDINGS: usize = 10_000;
+const MAX_FINDINGS: usize = 10_000;
 
 /// Characters of an id or a name in a finding.
 const LONGEST_WORD: usize = 60;
@@ -191,8 +191,8 @@ fn check_size(bytes: &[u8]) -> Result<(), UnreadableFile> {
     if bytes.len() > LONGEST {
         return Err(UnreadableFile(format!("it has more than {} MiB", LONGEST >> 20)));
     }
-    if values(bytes) > MOST_VALUES {
-        return Err(UnreadableFile(format!("it has more than {MOST_VALUES} JSON values")));
+    if values(bytes) > MAX_VALUES {
+        return Err(UnreadableFile(format!("it has more than {MAX_VALUES} JSON values")));
     }
     Ok(())
 }
@@ -270,7 +270,7 @@ impl Notes {
         mend: impl Into<String>,
     ) {
         self.count += 1;
-        if self.findings.len() == MOST_FINDINGS {
+        if self.findings.len() == MAX_FINDINGS {
             return;
         }
         let (id, what, mend) = (word(id), what.into(), mend.into());
@@ -279,7 +279,7 @@ impl Notes {
 
     /// Mends until nothing is left to find.
     fn rounds(&mut self, mut mend: impl FnMut(&mut Self)) {
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let before = self.count;
             mend(self);
             if self.count == before {

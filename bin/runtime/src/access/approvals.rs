@@ -33,7 +33,7 @@ use crate::texts::TextWatch;
 use leftfold_view::QuestionId;
 
 /// How long the end of a program waits for a slow disk to store an approval.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Hexadecimal digits of an id.
 const ID_LENGTH: usize = 8;
@@ -174,7 +174,7 @@ impl Memory {
 
     /// Waits until the events up to and including `head` are searched.
     pub async fn through(&mut self, head: Seq) {
-        let seen = tokio::time::timeout(PATIENCE, self.0.wait_for(|seen| *seen >= head));
+        let seen = tokio::time::timeout(WRITE_TIMEOUT, self.0.wait_for(|seen| *seen >= head));
         if !matches!(seen.await, Ok(Ok(_))) {
             tracing::warn!("approvals are remembered only up to event {}", *self.0.borrow());
         }

@@ -12,7 +12,7 @@ static ROOM: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(available_parallelism().map_or(2, usize::from).max(2)));
 
 /// How long to wait for room. Some of the work waits itself, for a plugin that starts.
-const PATIENCE: Duration = Duration::from_millis(200);
+const ROOM_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Runs work that reads settings or builds a configuration, which computes and may block.
 ///
@@ -22,7 +22,7 @@ pub async fn gathering<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     // without room after that time, it shares the processors
-    let room = tokio::time::timeout(PATIENCE, ROOM.acquire()).await;
+    let room = tokio::time::timeout(ROOM_TIMEOUT, ROOM.acquire()).await;
     let work = move || {
         let _room = room;
         work()

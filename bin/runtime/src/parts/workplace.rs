@@ -9,10 +9,10 @@ use leftfold_tools::instructions::{self, Instructions};
 use leftfold_tools::skills::Skill;
 
 /// The most files and skills of a workspace that count, and the most problems that people see.
-const MOST_FILES: usize = 500;
-const MOST_PROBLEMS: usize = 20;
+const MAX_FILES: usize = 500;
+const MAX_PROBLEMS: usize = 20;
 /// The most characters of a skill's description.
-const MOST_DESCRIPTION: usize = 1_024;
+const MAX_DESCRIPTION: usize = 1_024;
 
 /// An executor, and what it says of its workspace.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl Workplace {
     /// The project's instructions that the executor has found. `is_readable` says by path below the worktree whether the
     /// rules let a model read a file without a question.
     pub(crate) fn instructions(&self, is_readable: &dyn Fn(&str) -> bool) -> Vec<Instructions> {
-        let files = self.there.instructions.iter().take(MOST_FILES);
+        let files = self.there.instructions.iter().take(MAX_FILES);
         let readable = files.filter(|file| {
             let inside = file.path.strip_prefix(&self.there.worktree);
             inside.is_ok_and(|inside| is_readable(&inside.to_string_lossy()))
@@ -49,10 +49,10 @@ impl Workplace {
     }
 
     pub(crate) fn skills(&self) -> Vec<Skill> {
-        let listed = self.there.skills.iter().take(MOST_FILES);
+        let listed = self.there.skills.iter().take(MAX_FILES);
         let skill = |skill: &ListedSkill| Skill {
             name: skill.name.clone(),
-            description: skill.description.chars().take(MOST_DESCRIPTION).collect(),
+            description: skill.description.chars().take(MAX_DESCRIPTION).collect(),
             path: skill.path.clone(),
             place: skill.path.clone(),
         };
@@ -61,7 +61,7 @@ impl Workplace {
 
     /// The parts of the project that the executor leaves out, for people.
     pub(crate) fn problems(&self) -> Vec<String> {
-        self.there.problems.iter().take(MOST_PROBLEMS).cloned().collect()
+        self.there.problems.iter().take(MAX_PROBLEMS).cloned().collect()
     }
 
     /// The sandbox that `own` settings want, with the means that the executor has.

@@ -62,10 +62,10 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
 const NEITHER: &str = "is neither UTF-8 text nor an image or PDF that models accept";
 
 /// The largest text on standard input, in bytes. Nobody reads it in pieces later.
-const MAX_INPUT: u64 = 4 * 1024 * 1024;
+const MAX_STDIN_TEXT: u64 = 4 * 1024 * 1024;
 
 /// More bytes on standard input need not be read: no text and no media have as many.
-pub const MOST_INPUT: u64 = 64 * 1024 * 1024;
+pub const MAX_INPUT: u64 = 64 * 1024 * 1024;
 
 /// Turns the bytes on standard input into a part of a prompt, as [`files`] does with a file. `None` if they are blank.
 ///
@@ -74,7 +74,7 @@ pub const MOST_INPUT: u64 = 64 * 1024 * 1024;
 pub fn input(bytes: Vec<u8>) -> Result<Option<PromptPart>, Usage> {
     let fault = |what: &str| Usage(format!("standard input: {what}"));
     let media = recognise(&bytes);
-    let max = media.map_or(MAX_INPUT, |media| media.max);
+    let max = media.map_or(MAX_STDIN_TEXT, |media| media.max);
     if bytes.len() as u64 > max {
         return Err(fault(&format!("has more than {max} bytes")));
     }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(part(b" \n"), Ok(None));
         assert_eq!(part(b"%PDF-1.7 x").unwrap().unwrap().kind, PromptKind::Media);
         assert!(part(&[0xfe, 0xff]).unwrap_err().contains("standard input: is neither"));
-        let most = usize::try_from(MAX_INPUT).unwrap();
+        let most = usize::try_from(MAX_STDIN_TEXT).unwrap();
         assert!(part(&vec![b'x'; most + 1]).unwrap_err().contains("more than"));
     }
 }

@@ -15,7 +15,7 @@ use super::wire::{self, RpcError};
 use crate::session_paths::SessionPlace;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes to read from the socket at a time.
 const BUFFER: usize = 64 << 10;
@@ -29,7 +29,7 @@ pub struct Connection {
 /// Connects to the node of the store. Fails if there is none.
 pub fn connect(store: &Path) -> io::Result<Connection> {
     let stream = super::path::connect(store)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(Connection { stream: BufReader::with_capacity(BUFFER, stream) })
 }
 
@@ -56,7 +56,7 @@ impl Connection {
     pub fn call(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
-        self.stream.get_mut().set_read_timeout(Some(PATIENCE))?;
+        self.stream.get_mut().set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let mut answer = loop {
             match self.line().context("the node does not answer")? {
                 Some(line) if line.get("id").is_some() => break line,

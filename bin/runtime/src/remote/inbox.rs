@@ -28,7 +28,7 @@ use crate::{executors, only_people};
 const VERSION: u32 = 1;
 
 /// How long the owner, or the next one, may take for a message.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a sender looks what became of its message, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(250);
 /// After this time a sender looks whether somebody is there to take its message.
@@ -173,7 +173,7 @@ async fn answer(
             }
             Progress::Waits if posted.elapsed() > NOTICE => {
                 let owner = elsewhere(inbox, session).await?;
-                let is_late = posted.elapsed() > PATIENCE;
+                let is_late = posted.elapsed() > MESSAGE_TIMEOUT;
                 if let Some(why) = nobody(owner.as_ref(), session, is_late) {
                     return Err(StillWaits(why).into());
                 }
@@ -196,7 +196,7 @@ fn nobody(owner: Option<&Owner>, session: SessionId, is_late: bool) -> Option<St
     let Owner { node, place, .. } = owner?;
     match node {
         Some(node) if is_late => {
-            let took = PATIENCE.as_secs();
+            let took = MESSAGE_TIMEOUT.as_secs();
             Some(format!(
                 "node {node} owns session {session} and has not taken the message within {took} s: it stays in the \
                  inbox, and the session's owner takes it when it can"

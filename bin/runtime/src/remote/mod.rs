@@ -34,7 +34,7 @@ use crate::user_message::UserMessage;
 use leftfold_view::QuestionId;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node may take to answer the handshake.
 const HELLO: Duration = Duration::from_secs(5);
 /// The largest number of events in one observation.
@@ -188,7 +188,7 @@ impl Remote {
             match &inner.route {
                 Route::Socket(requests) => {
                     let mut connection = requests.lock().await;
-                    tokio::time::timeout(PATIENCE, connection.call(method, params)).await
+                    tokio::time::timeout(ANSWER_TIMEOUT, connection.call(method, params)).await
                 }
                 Route::Inbox { inbox, takes_messages } => {
                     Ok(inbox::call((inbox, *takes_messages), inner.session, method, params).await)
@@ -244,7 +244,7 @@ impl Remote {
         Ok(if asked["accepted"] == true { Answered::Accepted } else { Answered::NotOpen })
     }
 
-    /// Answers the reason if the revert is refused.
+    /// Returns the reason if the revert is refused.
     pub async fn revert(&self, back: Option<Seq>, by: &str) -> anyhow::Result<Result<(), String>> {
         let mut params = json!({ "session": self.0.session, "by": by });
         let method = match back {
@@ -313,7 +313,8 @@ impl Remote {
             WatchScope::Live => params["children"] = json!({}),
             WatchScope::Whole(named) => params["children"] = json!(**named),
         }
-        let watching = tokio::time::timeout(PATIENCE, connection.call("_leftfold/watch", params));
+        let watching =
+            tokio::time::timeout(ANSWER_TIMEOUT, connection.call("_leftfold/watch", params));
         watching.await.context("the node does not answer")??;
         let remote = self.clone();
         tokio::spawn(async move {

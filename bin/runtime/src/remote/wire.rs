@@ -2,7 +2,7 @@
 
 use leftfold_events::state::Figures;
 use leftfold_events::{Seq, SessionId};
-use leftfold_framing::{MOST_VALUES, is_too_dense};
+use leftfold_framing::{MAX_VALUES, is_too_dense};
 use leftfold_view::Notification;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -124,7 +124,7 @@ pub(crate) struct Request {
 /// Reads a request; an error comes with the id for its answer.
 pub(crate) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
     if is_too_dense(line) {
-        let why = format!("the line has more than {MOST_VALUES} values");
+        let why = format!("the line has more than {MAX_VALUES} values");
         return Err((Value::Null, RpcError::request(why)));
     }
     let value = serde_json::from_slice(line).map_err(|e| (Value::Null, RpcError::parse(e)))?;

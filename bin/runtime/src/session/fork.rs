@@ -72,7 +72,7 @@ fn fork(place: &SessionPlace, wanted: ForkRequest) -> anyhow::Result<Forked> {
             Ok(forked) => return Ok(forked),
             Err(AskError::Refused(error)) => return Err(error),
             // It will release the store shortly.
-            Err(AskError::Leaving) => thread::sleep(client::BREATH),
+            Err(AskError::Leaving) => thread::sleep(client::RETRY_DELAY),
             Err(AskError::Nobody) => match (make_alone(place, wanted), locked.take()) {
                 // Its node may not have made its socket yet at the first attempt.
                 (Err(error), None) if client::is_locked(&error) => locked = Some(error),

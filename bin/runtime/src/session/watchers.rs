@@ -16,7 +16,7 @@ use crate::session_tree::{self, Follow};
 use crate::warnings;
 
 /// How long the end of a program waits for plugins to receive the last events.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PLUGIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For each session, the last event that its plugins have received.
 static RECEIVED: LazyLock<Mutex<HashMap<SessionId, watch::Receiver<Seq>>>> =
@@ -40,7 +40,7 @@ pub(crate) async fn through(session: SessionId, head: Seq) {
     let received = RECEIVED.lock().unwrap_or_else(PoisonError::into_inner).get(&session).cloned();
     if let Some(mut received) = received {
         let received =
-            tokio::time::timeout(PATIENCE, received.wait_for(|received| *received >= head));
+            tokio::time::timeout(PLUGIN_TIMEOUT, received.wait_for(|received| *received >= head));
         if !matches!(received.await, Ok(Ok(_))) {
             tracing::warn!("plugins did not receive the last events");
         }

@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 /// How long git may take for one answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const GIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest output of git that is read, in bytes.
 const MAX_OUTPUT: u64 = 8 << 20;
 /// Changed files that are listed.
@@ -86,7 +86,7 @@ pub(crate) fn is_repository(worktree: &Path) -> bool {
 }
 
 async fn in_time<T>(read: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::time::timeout(PATIENCE, read).await.context("git took too long")?
+    tokio::time::timeout(GIT_TIMEOUT, read).await.context("git took too long")?
 }
 
 /// The arguments that compare the files with a commit.

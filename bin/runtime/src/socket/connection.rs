@@ -33,7 +33,7 @@ const PIECE: usize = 64 << 10;
 /// Sessions that one client may watch.
 const WATCHES: usize = 64;
 /// How long to wait for a client to read the notice that the node rests.
-const PATIENCE: Duration = Duration::from_secs(5);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for watching clients to receive the last events.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a request sent before the end may take to arrive.
@@ -142,7 +142,7 @@ impl Connection {
         self.watches.shutdown().await;
         if matches!(state, SocketState::Ending | SocketState::Resting) {
             // A client that does not read takes it for a crash.
-            let _ = tokio::time::timeout(PATIENCE, self.queue.send(wire::rested())).await;
+            let _ = tokio::time::timeout(NOTICE_TIMEOUT, self.queue.send(wire::rested())).await;
         }
     }
 

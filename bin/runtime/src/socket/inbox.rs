@@ -29,7 +29,7 @@ use crate::remote::wire::RpcError;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Messages that are looked at together.
-const MOST: usize = 256;
+const MAX_MESSAGES: usize = 256;
 
 /// After so many attempts a message is refused whose sender would have to ask again, because the session is on its way to
 /// another node, and one that fails for a reason of this node.
@@ -98,7 +98,8 @@ async fn run(sessions: Weak<dyn Sessions>, inbox: WeakInbox, may_claim: bool) {
         }
         let (Some(_), Some(inbox)) = (sessions.upgrade(), inbox.upgrade()) else { return };
         let except: Vec<SessionId> = busy.iter().copied().collect();
-        let look = with(&inbox, move |inboxes| inboxes.waiting(may_claim, &except, MOST)).await;
+        let look =
+            with(&inbox, move |inboxes| inboxes.waiting(may_claim, &except, MAX_MESSAGES)).await;
         let waiting = match look {
             Ok(waiting) => waiting,
             Err(error) => {

@@ -76,5 +76,5 @@ pub use server::{Bound, Sockets, bind, start_node};
 pub use sessions::{
     Hosting, Register, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,
 };
-pub use speak::{BREATH, Joined, is_refused, join, speak};
+pub use speak::{Joined, RETRY_DELAY, is_refused, join, speak};
 pub use takeover::take_over_unowned;

@@ -18,7 +18,7 @@ use crate::client;
 use crate::remote::path::{self, Identity};
 
 /// How long to wait when the machine has no file descriptors left.
-const BREATH: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How long the end waits for answers to requests that have arrived.
 const LAST_ANSWERS: Duration = Duration::from_millis(250);
@@ -192,7 +192,7 @@ async fn accept(listener: UnixListener, mut context: SocketContext) {
             }
             Err(error) => {
                 tracing::warn!("a client could not connect: {error}");
-                tokio::time::sleep(BREATH).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     }

@@ -679,7 +679,7 @@ impl SessionRegistry {
                 Err(error) if is_locked(&error) && left > 0 => left -= 1,
                 removed => return removed,
             }
-            tokio::time::sleep(client::BREATH).await;
+            tokio::time::sleep(client::RETRY_DELAY).await;
         }
     }
 
@@ -842,7 +842,7 @@ async fn forget(store: &Store, sessions: Vec<SessionId>) -> anyhow::Result<()> {
             Err(leftfold_store::Error::Taken { .. }) if left > 0 => left -= 1,
             done => return Ok(done?),
         }
-        tokio::time::sleep(client::BREATH).await;
+        tokio::time::sleep(client::RETRY_DELAY).await;
     }
 }
 

@@ -24,11 +24,11 @@ use crate::remote::wire::{self, RpcError};
 pub(super) const METHOD: &str = "_leftfold/speak";
 
 /// How long a node may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest answer, in bytes.
 const ANSWER: usize = 64 << 10;
 /// How long to wait before the next attempt to get a store, or its node.
-pub const BREATH: Duration = Duration::from_millis(25);
+pub const RETRY_DELAY: Duration = Duration::from_millis(25);
 /// After this time a person is told what the wait is for.
 const NOTICE: Duration = Duration::from_secs(1);
 
@@ -59,7 +59,7 @@ pub(super) async fn find(peer: &Peer, params: Value) -> Result<Speak, RpcError> 
 }
 
 /// Connects to the node of a store, and chooses a protocol. The answer is read whole; everything
-/// behind it belongs to the protocol.
+/// after it belongs to the protocol.
 ///
 /// # Errors
 /// There is no node, or it does not answer; [`RpcError`]: it refuses.
@@ -78,7 +78,7 @@ pub async fn speak(
         anyhow::Ok(next_line(&mut stream, ANSWER).await?)
     };
     let answer =
-        tokio::time::timeout(PATIENCE, asked).await.context("the node does not answer")??;
+        tokio::time::timeout(ANSWER_TIMEOUT, asked).await.context("the node does not answer")??;
     let Some(Line::Whole(line)) = answer else { bail!("the node ended before it answered") };
     let mut answer: Value = serde_json::from_slice(&line)?;
     if let Some(error) = answer.get_mut("error").map(Value::take) {
@@ -135,7 +135,7 @@ pub async fn join(folder: &Path, protocol: &str, options: &Value) -> anyhow::Res
                 folder.display()
             ));
         }
-        tokio::time::sleep(BREATH).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }
 

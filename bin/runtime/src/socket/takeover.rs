@@ -24,10 +24,10 @@ use crate::redact_output;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The length to which a note about a session is cut, in characters.
-const MOST_TROUBLE: usize = 500;
+const MAX_TROUBLE: usize = 500;
 
 /// With so many sessions open, this node takes no more.
-const MOST: usize = 256;
+const MAX_SESSIONS: usize = 256;
 
 /// A session that fails again and again is tried after pauses that become longer, from [`LOOK`] up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -68,7 +68,7 @@ async fn run(sessions: Weak<SessionRegistry>) {
         let at_work = open.iter().filter(|listed| listed.is_at_work);
         let at_work: Vec<SessionId> = at_work.map(|listed| listed.session).collect();
         let inbox = store.inbox();
-        let look = move || store.unowned(&at_work, MOST);
+        let look = move || store.unowned(&at_work, MAX_SESSIONS);
         let mut found = match tokio::task::spawn_blocking(look).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
@@ -104,7 +104,7 @@ async fn run(sessions: Weak<SessionRegistry>) {
 async fn note_trouble(inbox: Option<Inbox>, session: SessionId, error: &anyhow::Error) {
     let Some(inbox) = inbox else { return };
     let why = redact_output::masked(&format!("{error:#}")).into_owned();
-    let why: String = why.chars().filter(|letter| *letter != '\0').take(MOST_TROUBLE).collect();
+    let why: String = why.chars().filter(|letter| *letter != '\0').take(MAX_TROUBLE).collect();
     let note = move || inbox.with(|inboxes| inboxes.note_trouble(session, why));
     if let Ok(Err(error)) = tokio::task::spawn_blocking(note).await {
         tracing::warn!("nobody learns why session {session} waits: {error}");

@@ -15,7 +15,7 @@ pub const TAIL: usize = 14;
 pub const LOW_48: u128 = (1 << 48) - 1;
 /// Bits of a ULID that follow its time.
 const RANDOM: u32 = 80;
-/// Random bits of a ULID that stand in the hexadecimal digits, behind the low 36 bits of its time.
+/// Random bits of a ULID that stand in the hexadecimal digits, after the low 36 bits of its time.
 const SORTED: u32 = 12;
 const LOW_RANDOM: u128 = (1 << (RANDOM - SORTED)) - 1;
 

@@ -13,7 +13,7 @@ use crate::theme::Theme;
 /// Bytes of a line whose words are compared.
 const LONGEST_COMPARED: usize = 500;
 /// Lines of one change whose words are compared.
-const MOST_COMPARED: usize = 50;
+const MAX_COMPARED: usize = 50;
 /// The least share of equal words for which marking the others helps, in per cent.
 const LEAST_EQUAL: usize = 30;
 
@@ -223,7 +223,7 @@ impl<'a> FileLines<'a> {
         let compared: Vec<_> = removed
             .iter()
             .zip(added)
-            .take(MOST_COMPARED)
+            .take(MAX_COMPARED)
             .map(|(old, new)| differing(text_of(old.line), text_of(new.line)))
             .collect();
         let side = |lines: &[Numbered<'_>], second: bool| -> Vec<Line<'static>> {

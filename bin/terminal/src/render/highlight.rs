@@ -12,7 +12,7 @@ use crate::theme::{CodeTheme, ColorDepth, Theme};
 /// Bytes of a line that is highlighted. Longer ones are data, and cost much more than a line of code.
 const LONGEST_LINE: usize = 1_000;
 /// Lines of one text that are highlighted.
-const MOST_LINES: usize = 5_000;
+const MAX_LINES: usize = 5_000;
 
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(two_face::syntax::extra_newlines);
 static RULES: LazyLock<Vec<(Scope, Role)>> = LazyLock::new(|| {
@@ -95,7 +95,7 @@ impl Highlighter {
     /// The next line, without its line end.
     pub(super) fn line(&mut self, line: &str, theme: &Theme) -> Vec<Span<'static>> {
         self.lines += 1;
-        if self.lines > MOST_LINES {
+        if self.lines > MAX_LINES {
             self.state = None;
         }
         let Some((parser, stack)) = self.state.as_mut().filter(|_| line.len() <= LONGEST_LINE)
@@ -190,7 +190,7 @@ mod tests {
         let long = format!("[{}]", "1,".repeat(1000));
         assert_eq!(highlighter.line(&long, &theme).len(), 1);
         assert!(highlighter.line("[1, 2]", &theme).len() > 1);
-        highlighter.lines = MOST_LINES;
+        highlighter.lines = MAX_LINES;
         assert_eq!(highlighter.line("[1, 2]", &theme).len(), 1);
     }
 }

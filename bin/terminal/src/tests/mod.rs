@@ -658,7 +658,7 @@ fn files_and_agents_are_completed_after_an_at_sign() {
     assert_eq!(app.composer.text(), "see @src/mapping/a.rs ");
     assert_eq!(submitted(&press(&mut app, "please\n", now)), ["see @src/mapping/a.rs please"]);
     app.settle(false);
-    // Enter right behind text that was typed fast sends that text
+    // Enter right after text that was typed fast sends that text
     assert_eq!(submitted(&press(&mut app, "@src/lib.rs\n", now)), ["@src/lib.rs"]);
 }
 

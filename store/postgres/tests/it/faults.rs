@@ -10,7 +10,7 @@ use leftfold_postgres::{Append, Error, Options, Postgres};
 
 use crate::cluster::{MakesTables, own, shared};
 use crate::helpers::{append, id, put, send, seqs, wait};
-use common::postgres_proxy::{CUTS, Cut, Proxy, SOON};
+use common::postgres_proxy::{CUT_TIME, CUTS, Cut, Proxy};
 
 #[test]
 fn an_unknown_commit_is_looked_up() {
@@ -52,7 +52,7 @@ fn an_unknown_commit_of_a_lost_session_is_fenced() {
         proxy.cut(cut);
         proxy.refuse_connections(true);
         let result = send(&engine, append(&claim, id(n), 2, 2));
-        sleep(SOON);
+        sleep(CUT_TIME);
         assert!(result.try_recv().is_err());
         tables.sql("update session set epoch = 9, seq = 7, link = decode(repeat('ab', 16), 'hex')");
         proxy.refuse_connections(false);
@@ -119,9 +119,9 @@ fn a_killed_server_loses_nothing_and_the_engine_goes_on() {
         }
         let sum = || acknowledged.lock().unwrap().values().sum::<u64>();
         for _ in 0..2 {
-            sleep(SOON);
+            sleep(CUT_TIME);
             cluster.kill();
-            sleep(SOON);
+            sleep(CUT_TIME);
             let before = sum();
             cluster.begin();
             let start = Instant::now();

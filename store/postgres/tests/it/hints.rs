@@ -10,7 +10,7 @@ use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, id, put, seqs};
 use common::postgres_proxy::Proxy;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const HINT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
 fn other_nodes_hear_of_appends_and_messages() {
@@ -32,17 +32,17 @@ fn other_nodes_hear_of_appends_and_messages() {
     let mut missing: std::collections::HashSet<_> = claims.iter().map(|c| c.family).collect();
     let mut mine = missing.clone();
     while !missing.is_empty() {
-        let Hint::Grown(session) = hints.recv_timeout(PATIENCE).unwrap() else { continue };
+        let Hint::Grown(session) = hints.recv_timeout(HINT_TIMEOUT).unwrap() else { continue };
         if missing.remove(&session) {
             assert_eq!(seqs(observer.reader(), session), [1]);
         }
     }
     while !mine.is_empty() {
-        let Hint::Grown(session) = own.recv_timeout(PATIENCE).unwrap() else { continue };
+        let Hint::Grown(session) = own.recv_timeout(HINT_TIMEOUT).unwrap() else { continue };
         mine.remove(&session);
     }
     observer.post(id(1), MessageId::from_bytes([1; 16]), b"hello".to_vec()).unwrap();
-    while own.recv_timeout(PATIENCE).unwrap() != Hint::Message(id(1)) {}
+    while own.recv_timeout(HINT_TIMEOUT).unwrap() != Hint::Message(id(1)) {}
 }
 
 /// A node that hears nothing any more finds out within about a second, for what it watches.
@@ -65,7 +65,7 @@ fn a_lost_hint_costs_a_second() {
         while hints.recv_timeout(Duration::from_millis(1_200)).is_ok() {}
         let start = Instant::now();
         put(&writer, append(&claim, id(1), next, next)).unwrap();
-        assert_eq!(hints.recv_timeout(PATIENCE).unwrap(), Hint::Grown(id(1)));
+        assert_eq!(hints.recv_timeout(HINT_TIMEOUT).unwrap(), Hint::Grown(id(1)));
         assert!(start.elapsed() < Duration::from_millis(1_800), "{:?}", start.elapsed());
         drop(watch);
         put(&writer, append(&claim, id(1), next + 1, next + 1)).unwrap();

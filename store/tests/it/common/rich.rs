@@ -55,7 +55,7 @@ pub fn batches(dir: &Path) -> Vec<Vec<Envelope>> {
     ]
 }
 
-/// The store, opened and written three times, so that sled has a snapshot and a log behind it.
+/// The store, opened and written three times, so that sled has a snapshot and a log after it.
 pub fn store() -> TempDir {
     let dir = memory();
     let batches = batches(dir.path());

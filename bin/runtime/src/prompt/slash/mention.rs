@@ -12,10 +12,10 @@ use super::{PartReader, not_attached, subtask, template};
 use crate::session_setup::SessionSetup;
 
 /// The most mentions of a prompt that are attached.
-const MOST: usize = 50;
+const MAX_MENTIONS: usize = 50;
 
 /// The most mentions that are said to name no file.
-const MOST_MISSING: usize = 5;
+const MAX_MISSING: usize = 5;
 /// The longest extension of a file's name, in bytes.
 const LONGEST_EXTENSION: usize = 8;
 
@@ -87,7 +87,7 @@ impl Mentions<'_> {
         let mut known: Vec<&String> =
             mentions.iter().filter(|mention| self.is_known(mention)).collect();
         let missing = mentions.iter().filter(|mention| !known.contains(mention));
-        for mention in missing.filter(|mention| is_like_path(mention)).take(MOST_MISSING) {
+        for mention in missing.filter(|mention| is_like_path(mention)).take(MAX_MISSING) {
             let path = ranged(mention).map_or(mention.as_str(), |(path, _)| path);
             let directory = self.setup.turn_settings.directory.display();
             let why = match self.setup.turn_settings.workplace {
@@ -99,9 +99,9 @@ impl Mentions<'_> {
         if known.is_empty() {
             return Ok(Vec::new());
         }
-        if known.len() > MOST {
-            known.truncate(MOST);
-            let why = format!("only the first {MOST} mentions of the prompt are attached");
+        if known.len() > MAX_MENTIONS {
+            known.truncate(MAX_MENTIONS);
+            let why = format!("only the first {MAX_MENTIONS} mentions of the prompt are attached");
             crate::note(&format!("leftfold: {why}"));
         }
         let config = self.setup.config();

@@ -621,7 +621,7 @@ fn message(
 /// How often, and how long each time, to look for the next node of a session while the last one
 /// releases it; together as long as a node waits for a store.
 pub const ATTEMPTS: usize = 40;
-pub const BREATH: Duration = Duration::from_millis(50);
+pub const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Whether a node refused because it is about to release the session; the next node will accept.
 pub fn is_leaving(error: &anyhow::Error) -> bool {

@@ -16,11 +16,11 @@ use super::steps::LoggedDiff;
 use crate::redact_output;
 
 /// Time for each file after which its diff becomes coarser instead of slower.
-const PATIENCE: Duration = Duration::from_millis(500);
+const EXACT_DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 /// Unchanged lines around a change.
 const CONTEXT: usize = 3;
 /// The most pairs of a deleted and an added file to compare line by line.
-const MOST_PAIRS: usize = 2_500;
+const MAX_PAIRS: usize = 2_500;
 /// Shown instead of a content.
 pub(super) const GONE: &str = "The content is not kept any more.";
 /// The name of a file on the side where it does not exist.
@@ -108,7 +108,7 @@ pub(super) fn with_renames(pairs: Vec<Pair>) -> Vec<Pair> {
     let (mut deleted, rest): (Vec<Pair>, Vec<Pair>) =
         pairs.into_iter().partition(|pair| pair.after.is_none());
     let added = rest.iter().filter(|pair| pair.before.is_none()).count();
-    let compares_lines = deleted.len().saturating_mul(added) <= MOST_PAIRS;
+    let compares_lines = deleted.len().saturating_mul(added) <= MAX_PAIRS;
     let mut joined: Vec<Pair> = Vec::new();
     for mut pair in rest {
         if let (None, Some(new)) = (&pair.before, &pair.after) {
@@ -273,7 +273,7 @@ impl Hunks {
         // only `\n` ends a line: a lone `\r` stays within one
         let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<&str>>();
         let (old, new) = (lines(old), lines(new));
-        let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
+        let diff = TextDiff::configure().timeout(EXACT_DIFF_TIMEOUT).diff_slices(&old, &new);
         let (mut text, mut additions, mut deletions) = (String::new(), 0, 0);
         let mut unified = diff.unified_diff();
         for hunk in unified.context_radius(CONTEXT).iter_hunks() {
