@@ -35,6 +35,8 @@ const QUESTIONS: &str = "servers that show a question that was answered";
 /// A server, which is now and then not there.
 struct Node<'a> {
     site: &'a Site,
+    name: String,
+    /// The folder of its own files, as at a machine of its own.
     home: String,
     port: u16,
     served: Mutex<Option<Served>>,
@@ -108,6 +110,8 @@ impl Run<'_> {
                     // only the server that has begun a session knows it before its first prompt
                     return None;
                 }
+                // the server was killed, and is not back yet
+                sleep(Duration::from_millis(500));
             }
             if random.below(3) == 0 {
                 sleep(Duration::from_millis(random.below(3_000) as u64));
@@ -201,7 +205,9 @@ fn each_server_shows_what_the_log_has() {
     let nodes: Vec<Node<'_>> = (0..NODES)
         .map(|at| Node {
             site: &site,
-            home: format!("node-{at}"),
+            name: format!("node-{at}"),
+            // two of them are at one machine
+            home: format!("machine-{}", at.min(1)),
             port: free_port(),
             served: Mutex::default(),
         })
@@ -209,7 +215,7 @@ fn each_server_shows_what_the_log_has() {
     nodes.iter().for_each(Node::start);
     let is_over = Arc::new(AtomicBool::new(false));
     let viewer = |node: &Node<'_>| Viewer {
-        name: node.home.clone(),
+        name: node.name.clone(),
         port: node.port,
         feed: shown::follow(node.port, &is_over),
     };
@@ -258,8 +264,13 @@ fn each_server_shows_what_the_log_has() {
         tally.none(MISSING, missing.map(|text| format!("{session}: {text}")));
     }
     let start = Instant::now();
-    let fresh =
-        Node { site: &site, home: "fresh".to_owned(), port: free_port(), served: Mutex::default() };
+    let fresh = Node {
+        site: &site,
+        name: "fresh".to_owned(),
+        home: "fresh".to_owned(),
+        port: free_port(),
+        served: Mutex::default(),
+    };
     fresh.start();
     // a server sees what others do within two seconds; the rest is for a machine with other work
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -268,11 +279,11 @@ fn each_server_shows_what_the_log_has() {
     };
     for (at, node) in nodes.iter().enumerate() {
         // a session whose only prompt nobody acknowledged may wait for an answer
-        until(BUSY, &node.home, &|| {
+        until(BUSY, &node.name, &|| {
             let busy = run.get(at, "/session/status").unwrap_or_default();
             same(&logs.keys().find(|session| busy.get(session).is_some()), &None)
         });
-        until(QUESTIONS, &node.home, &|| {
+        until(QUESTIONS, &node.name, &|| {
             let open = run.get(at, "/permission").unwrap_or_default();
             let mut open = open.as_array().into_iter().flatten();
             let of = |question: &&Value| logs.contains_key(question["sessionID"].as_str().unwrap());

@@ -1,5 +1,6 @@
 //! The order in which the feed has sent events of many sessions: the file `feed` in the store's
-//! folder. Positions in it are the cursors of clients, and stay valid when the process is killed.
+//! folder. Positions in it are the cursors of clients, and stay valid when the process is killed. Several servers of one
+//! machine may have a database in common, and so its folder: the second one writes `feed-2`.
 //!
 //! The file can be deleted at any time: it says nothing that the logs do not say, and clients with a
 //! cursor of another file get a snapshot.
@@ -13,7 +14,7 @@
 //! | 24 each | a session (16), and a seq with the kind of the record in its two highest bits |
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ const FILE: &str = "feed";
 const MAGIC: &[u8; 8] = b"LFFEED02";
 const HEADER: usize = 32;
 const RECORD: usize = 24;
+/// Servers of one machine with one database.
+const MAX_SERVERS: usize = 64;
 /// With more records than these, the older half is dropped at the next opening.
 const MAX: usize = 1 << 20;
 /// The clocks of nodes, which give sessions their ids, differ by less than this.
@@ -54,6 +57,8 @@ pub(crate) enum RecordKind {
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
+    /// Locked, so that no other process writes the file.
+    _claim: Option<File>,
     pub(crate) id: u64,
     begun: Time,
     base: u64,
@@ -73,12 +78,16 @@ struct Parsed {
 }
 
 impl Journal {
-    /// Opens the journal of a store, or begins one. `fresh` names a new one.
+    /// Opens the journal of a store, or begins one. `fresh` names a new one. If other nodes may use the store
+    /// (`is_shared`), it is the first journal that no other process has open.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub(crate) fn open(store: &Path, fresh: u64) -> io::Result<Self> {
-        let path = store.join(FILE);
+    pub(crate) fn open(store: &Path, is_shared: bool, fresh: u64) -> io::Result<Self> {
+        let (path, claim) = match is_shared {
+            true => claim(store).map(|(path, claim)| (path, Some(claim)))?,
+            false => (store.join(FILE), None),
+        };
         let new = || {
             let begun = Time::from(SystemTime::now() - SKEW);
             Parsed { id: fresh, begun, base: 0, records: Vec::new() }
@@ -102,7 +111,8 @@ impl Journal {
         file.write_all(&[MAGIC.as_slice(), &numbers].concat())?;
         file.write_all(&records.iter().flat_map(Record::bytes).collect::<Vec<u8>>())?;
         fs::rename(&new, &path)?;
-        Ok(Self { path, file, id, begun, base, end: base + records.len() as u64 })
+        let end = base + records.len() as u64;
+        Ok(Self { path, file, _claim: claim, id, begun, base, end })
     }
 
     /// The position after the last record.
@@ -131,6 +141,22 @@ impl Journal {
     pub(crate) fn has(&self, position: u64) -> bool {
         (self.base..=self.end).contains(&position)
     }
+}
+
+/// The first journal of a folder that no other process has open, and the file that says so while it is locked.
+fn claim(store: &Path) -> io::Result<(PathBuf, File)> {
+    for at in 1..=MAX_SERVERS {
+        let name = if at == 1 { FILE.to_owned() } else { format!("{FILE}-{at}") };
+        let lock = store.join(format!("{name}.lock"));
+        let lock =
+            OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(lock)?;
+        match lock.try_lock() {
+            Ok(()) => return Ok((store.join(name), lock)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("{MAX_SERVERS} other servers use {}", store.display())))
 }
 
 /// The records of a journal up to a position. They are read when they are needed.
@@ -210,7 +236,7 @@ mod tests {
     #[test]
     fn records_survive_and_a_cut_one_is_left_out() {
         let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path(), 7).unwrap();
+        let mut journal = Journal::open(folder.path(), false, 7).unwrap();
         let records = [
             record(1, 1, RecordKind::Sent),
             record(2, 9, RecordKind::Known),
@@ -223,23 +249,36 @@ mod tests {
         let path = folder.path().join(FILE);
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
-        let again = Journal::open(folder.path(), 8).unwrap();
+        let again = Journal::open(folder.path(), false, 8).unwrap();
         assert_eq!((again.id, again.begun, again.end()), (7, journal.begun, 2));
         assert_eq!(again.records().read().unwrap(), expected[..2]);
         assert_eq!(last_seqs(&expected)[&SessionId::from_bytes([1; 16])], 2);
         fs::write(&path, b"something else").unwrap();
-        let other = Journal::open(folder.path(), 9).unwrap();
+        let other = Journal::open(folder.path(), false, 9).unwrap();
         assert_eq!((other.id, other.end()), (9, 0));
+    }
+
+    #[test]
+    fn two_servers_with_one_folder_have_two_journals() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |fresh| Journal::open(folder.path(), true, fresh).unwrap();
+        let mut first = open(1);
+        let mut second = open(2);
+        first.append(&[record(1, 1, RecordKind::Sent)]).unwrap();
+        second.append(&[record(2, 1, RecordKind::Sent)]).unwrap();
+        assert_ne!(first.records().read().unwrap(), second.records().read().unwrap());
+        drop(first);
+        assert_eq!((open(3).id, second.id), (1, 2));
     }
 
     #[test]
     fn old_records_go_and_positions_stay() {
         let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path(), 7).unwrap();
+        let mut journal = Journal::open(folder.path(), false, 7).unwrap();
         let many: Vec<Record> =
             (0..MAX as u64 + 1).map(|seq| record(1, seq, RecordKind::Sent)).collect();
         journal.append(&many).unwrap();
-        let again = Journal::open(folder.path(), 8).unwrap();
+        let again = Journal::open(folder.path(), false, 8).unwrap();
         assert_eq!(again.end(), MAX as u64 + 1);
         let first = again.records().read().unwrap()[0];
         assert_eq!(first.0, first.1.seq);

@@ -92,8 +92,8 @@ impl Service {
     pub(crate) async fn routes(&self) -> anyhow::Result<Router> {
         let open = async || {
             let sessions = self.sessions.upgrade().context("the node has ended")?;
-            let reader = self.store.reader();
-            let feed = tokio::task::spawn_blocking(move || Feed::open(reader)).await??;
+            let (reader, is_shared) = (self.store.reader(), self.store.is_shared());
+            let feed = tokio::task::spawn_blocking(move || Feed::open(reader, is_shared)).await??;
             let api = Arc::new(Api::new(Arc::clone(&feed), sessions));
             // first those that run: the others have nobody who runs their open turns
             api.follow_all().await;

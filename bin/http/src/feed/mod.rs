@@ -137,14 +137,15 @@ struct FeedClient {
 }
 
 impl Feed {
-    /// The feed of a store that this process holds. [`Feed::load_recent`] comes next.
+    /// The feed of a store that this process holds, alone or (`is_shared`) as one of several nodes. [`Feed::load_recent`]
+    /// comes next.
     ///
     /// # Errors
     /// The journal cannot be read or written.
-    pub(crate) fn open(store: LiveReader) -> anyhow::Result<Arc<Self>> {
+    pub(crate) fn open(store: LiveReader, is_shared: bool) -> anyhow::Result<Arc<Self>> {
         let fresh = leftfold_runtime::project::new_id().to_bytes();
         let fresh = fresh.iter().skip(8).fold(0, |id, byte| (id << 8) | u64::from(*byte));
-        let journal = Journal::open(store.dir(), fresh)?;
+        let journal = Journal::open(store.dir(), is_shared, fresh)?;
         let last = journal::last_seqs(&journal.records().read()?);
         let state = FeedState {
             journal,
@@ -988,7 +989,7 @@ mod tests {
     fn trees_that_rest_leave_memory_when_there_are_too_many() {
         let folder = tempfile::tempdir().unwrap();
         let mut state = FeedState {
-            journal: Journal::open(folder.path(), 1).unwrap(),
+            journal: Journal::open(folder.path(), false, 1).unwrap(),
             last: HashMap::new(),
             trees: HashMap::new(),
             roots: HashMap::new(),

@@ -125,7 +125,11 @@ impl Client {
         starts: impl Future<Output = ()>,
         kept: Option<Inbox>,
     ) -> anyhow::Result<(Self, Opened)> {
-        if let Some(attached) = Self::attach(&setup.place).await {
+        // A node that takes messages itself claims a session that nobody owns: another node of this machine would only open
+        // it for its own clients.
+        if kept.is_none()
+            && let Some(attached) = Self::attach(&setup.place).await
+        {
             return Ok(attached);
         }
         match Self::open_here(node.clone(), setup, starts).await {
