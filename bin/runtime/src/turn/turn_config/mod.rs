@@ -1,6 +1,7 @@
 //! Computes a turn's configuration from settings, project and overrides. This is the only place
 //! that does so, for prompts, resumed turns, children, and switches of agents within a turn.
 
+mod base;
 mod option_sources;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use leftfold_actors::{ChildConfig, Models, TurnConfigs};
 use leftfold_config::{Mode, Settings};
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{self, Action, Rule};
+use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::turn_config::{
     AskMode, ModelSpec, Options, RuleSource, STRUCTURED_OUTPUT, StructuredOutput,
 };
@@ -29,10 +31,13 @@ use crate::gather::{self, Agent, TurnSettings};
 use crate::model::{self, Model};
 use crate::project::{Project, sources};
 use crate::resolved_settings;
+use crate::workplace::Workplace;
 use crate::{
     Usage, auxiliary_agents, demo, executors, language_servers, sandbox, search, warnings,
 };
 
+use self::base::Base;
+pub(crate) use self::base::Inherited;
 use self::option_sources::Deciding;
 
 /// Tools that a child has only if its own rules name them. The to-do list belongs to the parent,
@@ -169,36 +174,6 @@ impl Overrides {
     }
 }
 
-/// The parts of a turn that come from another one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Inherited<'a> {
-    Nothing,
-    /// A resumed turn keeps its model and its options.
-    Resumed(Option<&'a Options>),
-    /// A child has its parent's model, cost limit, and people to ask.
-    Parent(&'a TurnConfig),
-    /// An agent that takes over within a turn keeps the turn's limits.
-    Before(&'a TurnConfig),
-}
-
-impl<'a> Inherited<'a> {
-    fn options(self) -> Option<&'a Options> {
-        match self {
-            Self::Nothing | Self::Parent(_) => None,
-            Self::Resumed(given) => given,
-            Self::Before(before) => Some(&before.options),
-        }
-    }
-
-    /// The configuration that supplies the model if neither agent nor caller names one.
-    fn config(self) -> Option<&'a TurnConfig> {
-        match self {
-            Self::Nothing | Self::Resumed(_) => None,
-            Self::Parent(config) | Self::Before(config) => Some(config),
-        }
-    }
-}
-
 /// Everything except the parts that [`gather`] reads from the project at the time of a prompt.
 pub(crate) struct Resolved {
     pub(crate) turn_settings: TurnSettings,
@@ -207,7 +182,7 @@ pub(crate) struct Resolved {
     pub(crate) others: Vec<(String, Arc<dyn Provider>)>,
 }
 
-/// Resolves agent, model, options and limits. `plan` is the file for the session's plan.
+/// Resolves agent, model, options, rules and sandbox, in this order. `plan` is the file for the session's plan.
 pub(crate) fn resolve(
     settings: &Settings,
     project: &Project,
@@ -215,6 +190,7 @@ pub(crate) fn resolve(
     inherited: Inherited<'_>,
     plan: Option<PathBuf>,
 ) -> anyhow::Result<Resolved> {
+    let base = Base::new(inherited, project);
     let workplace = project
         .executor
         .as_deref()
@@ -223,120 +199,37 @@ pub(crate) fn resolve(
     // a plan is a file of this machine
     let plan = plan.filter(|_| workplace.is_none());
     let agents = Agents::of(settings);
-    let chosen = match inherited {
-        Inherited::Nothing => project.choices.clone(),
-        // The choices are for other turns.
-        Inherited::Resumed(_) | Inherited::Parent(_) | Inherited::Before(_) => {
-            SessionChoices::default()
-        }
+    let agent = match base.parent {
+        Some(_) => subagent(&agents, overrides.agent.as_deref().unwrap_or_default())?,
+        None => prompted(&agents, settings, project, overrides, &base.choices)?,
     };
-    let agent = match inherited {
-        Inherited::Parent(_) => subagent(&agents, overrides.agent.as_deref().unwrap_or_default())?,
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            prompted(&agents, settings, project, overrides, &chosen)?
-        }
-    };
-    let last = inherited.config().map(|config| config.model.name().to_string());
-    let last = last.or_else(|| project.model.clone());
-    let resumes = matches!(inherited, Inherited::Resumed(_));
-    let wanted = overrides.model.as_deref().or(last.as_deref().filter(|_| resumes));
-    let of_choice = match (wanted, &chosen.model) {
-        (None, Some(name)) => chosen_model(settings, &agent, &name.to_string()),
-        _ => None,
-    };
-    let variant = chosen.variant.filter(|_| of_choice.is_some() || chosen.model.is_none());
-    let variant = variant.filter(|_| overrides.model.is_none());
-    let mut model = match of_choice {
-        Some(model) => model,
-        None => choose_model(settings, &agent, wanted, last.as_deref())?,
-    };
-    let mut options = model::options(settings, &model);
-    auxiliary_agents::lay_over(&mut options, settings, &model)?;
-    model::tune(&agent, &model, &mut options);
-    model.request.clone_from(&options.request);
-    // Another model may not have this variant.
-    let same_model =
-        inherited.config().is_none_or(|config| config.model.name() == model.spec.name());
-    let given = inherited.options().filter(|_| same_model && overrides.model.is_none());
-    options.variant = match (&overrides.variant, variant) {
-        (None, Some(chosen)) => model::chosen_variant(&mut model, &chosen),
-        (wanted, _) => model::choose_variant(&mut model, wanted.as_deref(), given)?,
-    };
-    options.request.clone_from(&model.request);
-    limit(&mut options, &agents, &agent, overrides, inherited);
+
+    let ChosenModel { model, mut options, last } =
+        model_and_options(settings, project, overrides, &base, &agent)?;
+    limit(&mut options, &agents, &agent, overrides, &base);
     if let Some(output) = &options.output {
         check_output(output, &model.spec)?;
     }
-    let planned = gather::plan::rules(&agent, plan.as_deref(), &project.worktree);
-    let mut rules = agents::rules(settings, &agent, &planned);
-    let mut rule_sources = agents::rule_sources(settings, &agent, &planned);
-    rule_sources.resize(rules.len(), String::new());
-    if let Inherited::Parent(_) = inherited {
-        rules.extend(denied_to_children(settings, &agent));
-        rule_sources.resize(rules.len(), "denied to subagents".to_owned());
-    }
-    for (rule, place) in left_out(settings, inherited) {
-        rules.push(rule);
-        rule_sources.push(place);
-    }
-    let mut placed = agents.placed_restrictions(settings, &agent);
-    let of_parent = denied_to_parent(inherited).into_iter();
-    placed.extend(of_parent.map(|list| {
-        list.into_iter().map(|rule| (rule, "denied to the parent".to_owned())).collect()
-    }));
-    let asked = asked_of_parent(inherited).into_iter();
-    placed.push(asked.map(|rule| (rule, "asked of the parent".to_owned())).collect());
-    placed.retain(|list| !list.is_empty());
-    let restricting = placed.iter().flatten().map(|(_, source)| (1, source.clone()));
-    options.sources.restrictions = RuleSource::all(restricting.collect::<Vec<_>>());
-    options.restrictions =
-        placed.into_iter().map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect();
-    options.session_rules = match inherited {
-        Inherited::Nothing | Inherited::Resumed(_) => project.rules.clone(),
-        Inherited::Before(before) => before.options.session_rules.clone(),
-        Inherited::Parent(_) => Vec::new(),
-    };
-    options.prompt_rules = prompt_rules(inherited);
+    options.request.clone_from(&model.request);
+
+    let (rules, rule_sources) = rules_of(settings, project, &base, &agent, plan.as_deref());
+    restrict(&mut options, agents.placed_restrictions(settings, &agent), &base);
+    options.session_rules.clone_from(&base.session_rules);
+    options.prompt_rules.clone_from(&base.prompt_rules);
     options.prompt_rules.extend(overrides.tools.iter().map(tool_rule));
-    options.named_hosts = match inherited {
-        Inherited::Parent(parent) => parent.options.named_hosts.clone(),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            inherited.options().map(|given| given.named_hosts.clone()).unwrap_or_default()
-        }
-    };
+    options.named_hosts.clone_from(&base.named_hosts);
     options.max_depth = settings.task.max_depth;
-    options.depth = match inherited {
-        Inherited::Parent(parent) => parent.options.depth.saturating_add(1),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            inherited.options().map_or(0, |given| given.depth)
-        }
-    };
-    let parent = match inherited {
-        Inherited::Parent(parent) => Some(parent),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => None,
-    };
-    let before = inherited.options().filter(|_| options.depth > 0);
-    let switched = match inherited {
-        Inherited::Before(config) => config.options.sandbox.as_ref(),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Parent(_) => None,
-    };
-    let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
-    let before = before.and_then(|before| before.sandbox.as_ref());
-    options.sandbox =
-        sandbox::of_turn(settings, &project.worktree, workplace.as_ref(), parent, before, allow);
+    options.depth = base.depth;
+
+    options.sandbox = sandbox_of(settings, project, overrides, &base, workplace.as_ref());
     options.executor.clone_from(&project.executor);
     options.snapshot = match &workplace {
         Some(workplace) => settings.snapshot() && workplace.there.snapshots,
         None => options.snapshot && sandbox::has_snapshots(&project.worktree),
     };
-    let kept = match inherited {
-        Inherited::Nothing => project.sources.as_deref(),
-        Inherited::Resumed(given) => given.map(|given| &given.sources),
-        Inherited::Before(config) => Some(&config.options.sources),
-        Inherited::Parent(_) => None,
-    };
-    let by = Deciding { settings, overrides, inherited, agent: &agent, kept };
-    options.sources.model = by.model(&model.spec, chosen.model.is_some(), last.is_some());
+
+    let by = Deciding { settings, overrides, base: &base, agent: &agent };
+    options.sources.model = by.model(&model.spec, last.is_some());
     options.sources.options = by.options(&model, &options);
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
@@ -358,6 +251,99 @@ pub(crate) fn resolve(
         workplace,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })
+}
+
+struct ChosenModel {
+    model: Model,
+    options: Options,
+    /// The model of the last turn, or of the parent's.
+    last: Option<String>,
+}
+
+/// The model, its variant, and the options that settings and agent give it.
+fn model_and_options(
+    settings: &Settings,
+    project: &Project,
+    overrides: &Overrides,
+    base: &Base<'_>,
+    agent: &Agent,
+) -> anyhow::Result<ChosenModel> {
+    let last = base.config().map(|config| config.model.name().to_string());
+    let last = last.or_else(|| project.model.clone());
+    let wanted = overrides.model.as_deref().or(last.as_deref().filter(|_| base.resumes));
+    let of_choice = match (wanted, &base.choices.model) {
+        (None, Some(name)) => chosen_model(settings, agent, &name.to_string()),
+        _ => None,
+    };
+    let variant = base.choices.variant.clone();
+    let variant = variant.filter(|_| of_choice.is_some() || base.choices.model.is_none());
+    let variant = variant.filter(|_| overrides.model.is_none());
+    let mut model = match of_choice {
+        Some(model) => model,
+        None => choose_model(settings, agent, wanted, last.as_deref())?,
+    };
+    let mut options = model::options(settings, &model);
+    auxiliary_agents::lay_over(&mut options, settings, &model)?;
+    model::tune(agent, &model, &mut options);
+    model.request.clone_from(&options.request);
+    // Another model may not have this variant.
+    let same_model = base.config().is_none_or(|config| config.model.name() == model.spec.name());
+    let given = base.options.filter(|_| same_model && overrides.model.is_none());
+    options.variant = match (&overrides.variant, variant) {
+        (None, Some(chosen)) => model::chosen_variant(&mut model, &chosen),
+        (wanted, _) => model::choose_variant(&mut model, wanted.as_deref(), given)?,
+    };
+    Ok(ChosenModel { model, options, last })
+}
+
+/// The rules about the agent, each with its source.
+fn rules_of(
+    settings: &Settings,
+    project: &Project,
+    base: &Base<'_>,
+    agent: &Agent,
+    plan: Option<&Path>,
+) -> (Vec<Rule>, Vec<String>) {
+    let planned = gather::plan::rules(agent, plan, &project.worktree);
+    let mut rules = agents::rules(settings, agent, &planned);
+    let mut sources = agents::rule_sources(settings, agent, &planned);
+    sources.resize(rules.len(), String::new());
+    let of_child = base.parent.map(|_| denied_to_children(settings, agent)).unwrap_or_default();
+    let of_child = of_child.into_iter().map(|rule| (rule, "denied to subagents".to_owned()));
+    for (rule, source) in of_child.chain(left_out(settings, base)) {
+        rules.push(rule);
+        sources.push(source);
+    }
+    (rules, sources)
+}
+
+/// Sets the lists of rules of which each can only make a verdict stricter: those of the agent, and those of the parent.
+fn restrict(options: &mut Options, mut lists: Vec<Vec<(Rule, String)>>, base: &Base<'_>) {
+    let placed = |rules: Vec<Rule>, source: &str| -> Vec<(Rule, String)> {
+        rules.into_iter().map(|rule| (rule, source.to_owned())).collect()
+    };
+    lists.extend(base.denied().into_iter().map(|list| placed(list, "denied to the parent")));
+    lists.push(placed(base.asked(), "asked of the parent"));
+    lists.retain(|list| !list.is_empty());
+    let sources = lists.iter().flatten().map(|(_, source)| (1, source.clone()));
+    options.sources.restrictions = RuleSource::all(sources.collect::<Vec<_>>());
+    options.restrictions =
+        lists.into_iter().map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect();
+}
+
+fn sandbox_of(
+    settings: &Settings,
+    project: &Project,
+    overrides: &Overrides,
+    base: &Base<'_>,
+    workplace: Option<&Workplace>,
+) -> Option<SandboxOptions> {
+    let switched = base.before.and_then(|config| config.options.sandbox.as_ref());
+    let allow = overrides.allow_in_sandbox || switched.is_some_and(|sandbox| sandbox.allow);
+    // a subagent's turn that goes on
+    let before = base.options.filter(|_| base.depth > 0);
+    let before = before.and_then(|options| options.sandbox.as_ref());
+    sandbox::of_turn(settings, &project.worktree, workplace, base.parent, before, allow)
 }
 
 /// The tools that need something which settings or this machine do not have.
@@ -382,13 +368,13 @@ fn limit(
     agents: &Agents,
     agent: &Agent,
     overrides: &Overrides,
-    inherited: Inherited<'_>,
+    base: &Base<'_>,
 ) {
     let unlimited = options.max_steps;
     options.max_steps = agent.steps.unwrap_or(unlimited);
     options.ask = overrides.ask;
     options.accept_edits = overrides.accept_edits;
-    if let Inherited::Parent(parent) = inherited {
+    if let Some(parent) = base.parent {
         // A child's questions go to the people who answer its parent's.
         options.ask = parent.options.ask;
         options.accept_edits = parent.options.accept_edits;
@@ -397,7 +383,7 @@ fn limit(
         options.session_summary_prompt.clear();
         return;
     }
-    let given = inherited.options();
+    let given = base.options;
     let steps = overrides.max_steps.or(given.map(|given| given.max_steps));
     options.max_steps = steps.unwrap_or(options.max_steps);
     options.max_cost = overrides.max_cost.or(given.and_then(|given| given.max_cost));
@@ -406,7 +392,7 @@ fn limit(
         overrides.output.clone().or_else(|| given.and_then(|given| given.output.clone()));
     let system = overrides.system.clone().filter(|text| !text.trim().is_empty());
     options.system = system.or_else(|| given.and_then(|given| given.system.clone()));
-    if let Inherited::Before(TurnConfig { options: before, .. }) = inherited {
+    if let Some(TurnConfig { options: before, .. }) = base.before {
         // A limit that comes from an agent does not apply to another agent.
         let of_agent = agents.iter().any(|known| known.agent.steps == Some(before.max_steps));
         if let Some(steps) = agent.steps.or(of_agent.then_some(unlimited)) {
@@ -495,19 +481,6 @@ fn gone(why: &str) {
     warnings::print_once(&[format!("a choice of this session is ignored: {why}")]);
 }
 
-/// The rules of the prompt that the turn serves. A child has those of its parent, after its parent's session.
-fn prompt_rules(inherited: Inherited<'_>) -> Vec<Rule> {
-    match inherited {
-        Inherited::Nothing => Vec::new(),
-        Inherited::Parent(TurnConfig { options, .. }) => {
-            [options.session_rules.as_slice(), &options.prompt_rules].concat()
-        }
-        Inherited::Resumed(_) | Inherited::Before(_) => {
-            inherited.options().map(|given| given.prompt_rules.clone()).unwrap_or_default()
-        }
-    }
-}
-
 /// The rule by which a prompt leaves a tool out, or makes an exception.
 fn tool_rule((tool, is_on): (&String, &bool)) -> Rule {
     let action = if *is_on { Action::Allow } else { Action::Deny };
@@ -515,47 +488,14 @@ fn tool_rule((tool, is_on): (&String, &bool)) -> Rule {
 }
 
 /// Rules for the tools that `experimental` takes from every agent or from subagents, with their places.
-fn left_out(settings: &Settings, inherited: Inherited<'_>) -> Vec<(Rule, String)> {
+fn left_out(settings: &Settings, base: &Base<'_>) -> Vec<(Rule, String)> {
     let leftfold_config::Experimental { batch_tool, primary_tools, .. } = &settings.experimental;
     let batch = batch_tool.as_ref().filter(|is_on| !***is_on);
     let batch = batch.map(|is_on| ("batch", is_on.place()));
-    let of_child = match inherited {
-        Inherited::Parent(_) => primary_tools.as_slice(),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => &[],
-    };
-    let of_child = of_child.iter().map(|tool| (tool.as_str(), tool.place()));
+    let of_child = primary_tools.iter().filter(|_| base.parent.is_some());
+    let of_child = of_child.map(|tool| (tool.as_str(), tool.place()));
     let denied = batch.into_iter().chain(of_child);
     denied.map(|(tool, place)| (tool_rule((&tool.to_owned(), &false)), place.to_string())).collect()
-}
-
-/// The denials of a child's parent, so that no agent does through a child what it may not do itself. Its
-/// permissions for tools of its own say nothing about the child's.
-fn denied_to_parent(inherited: Inherited<'_>) -> Vec<Vec<Rule>> {
-    let lists: Vec<&[Rule]> = match inherited {
-        Inherited::Parent(TurnConfig { rules, options, .. }) => {
-            std::iter::once(rules).chain(&options.restrictions).map(Vec::as_slice).collect()
-        }
-        // the options of a child's turn have what its parent was denied
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            let given = inherited.options().filter(|given| given.depth > 0);
-            given.into_iter().flat_map(|given| &given.restrictions).map(Vec::as_slice).collect()
-        }
-    };
-    lists.into_iter().filter_map(agents::denials).collect()
-}
-
-/// The questions that a child's parent needs for tools of servers and plugins, because it changes nothing by itself.
-fn asked_of_parent(inherited: Inherited<'_>) -> Vec<Rule> {
-    let options = match inherited {
-        Inherited::Parent(TurnConfig { options, .. }) => Some(options),
-        Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-            inherited.options().filter(|given| given.depth > 0)
-        }
-    };
-    let Some(Options { restrictions, sources, .. }) = options else { return Vec::new() };
-    let is_of_tool =
-        |rule: &&Rule| rule.action == Action::Ask && sources.tools.contains_key(&rule.permission);
-    restrictions.iter().flatten().filter(is_of_tool).cloned().collect()
 }
 
 /// Rules that deny a child its parent's tools, unless rules about the agent say otherwise.
@@ -660,10 +600,8 @@ impl SessionConfigs {
             &self.extensions.plugins,
         )?;
         let overrides = Overrides { agent: Some(agent.to_owned()), ..Overrides::default() };
-        let plan = match inherited {
-            Inherited::Parent(_) => None,
-            Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => self.plan.clone(),
-        };
+        let is_child = matches!(inherited, Inherited::Parent(_));
+        let plan = self.plan.clone().filter(|_| !is_child);
         let Resolved { turn_settings, provider, others } =
             resolve(&settings, &self.project, &overrides, inherited, plan)?;
         let config = gather(turn_settings, &self.extensions);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use leftfold_config::Settings;
-use leftfold_events::turn_config::{ModelSpec, Options, Sources};
+use leftfold_events::turn_config::{ModelSpec, Options};
 use serde_json::Value;
 
-use super::{Inherited, Overrides};
+use super::{Base, Overrides};
 use crate::gather::Agent;
 use crate::model::Model;
 
@@ -33,10 +33,8 @@ const SETTINGS: [(&str, &[&str]); 14] = [
 pub(crate) struct Deciding<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) overrides: &'a Overrides,
-    pub(crate) inherited: Inherited<'a>,
+    pub(crate) base: &'a Base<'a>,
     pub(crate) agent: &'a Agent,
-    /// The sources of the turn that model or options are taken from.
-    pub(crate) kept: Option<&'a Sources>,
 }
 
 impl Deciding<'_> {
@@ -50,28 +48,22 @@ impl Deciding<'_> {
         keys.iter().find_map(|key| self.place(&["agent", name, key]))
     }
 
-    /// The source of the model: a client that chose it for the session (`is_chosen`), an earlier turn or the parent's
-    /// turn (`has_last`), or settings.
-    pub(crate) fn model(
-        &self,
-        spec: &ModelSpec,
-        is_chosen: bool,
-        has_last: bool,
-    ) -> Option<String> {
-        let kept = self.kept.and_then(|kept| kept.model.as_deref());
-        let from_last = match self.inherited {
-            Inherited::Parent(_) => "the parent's turn",
-            Inherited::Nothing | Inherited::Resumed(_) | Inherited::Before(_) => {
-                kept.unwrap_or("an earlier turn")
-            }
+    /// The source of the model: a client that chose it for the session, an earlier turn or the parent's turn (`has_last`),
+    /// or settings.
+    pub(crate) fn model(&self, spec: &ModelSpec, has_last: bool) -> Option<String> {
+        let kept = self.base.sources.and_then(|kept| kept.model.as_deref());
+        let from_last = match self.base.parent {
+            Some(_) => "the parent's turn",
+            None => kept.unwrap_or("an earlier turn"),
         };
         let own = self.agent.model.is_some().then(|| {
             self.of_agent(&["model"]).unwrap_or_else(|| format!("agent {}", self.agent.name))
         });
         let name = spec.name().to_string();
-        let chosen = || (is_chosen).then(|| "chosen for the session".to_owned());
+        let is_chosen = self.base.choices.model.is_some();
+        let chosen = || is_chosen.then(|| "chosen for the session".to_owned());
         let resumed = || {
-            let resumes = matches!(self.inherited, Inherited::Resumed(_)) && has_last;
+            let resumes = self.base.resumes && has_last;
             resumes.then(|| from_last.to_owned())
         };
         let option = self.overrides.model.as_ref().map(|_| "option model".to_owned());
@@ -113,9 +105,9 @@ impl Deciding<'_> {
         for (name, _) in given.iter().filter(|(_, given)| *given) {
             found.insert((*name).to_owned(), format!("option {name}"));
         }
-        let takes = matches!(self.inherited, Inherited::Resumed(_) | Inherited::Before(_));
+        let takes = self.base.resumes || self.base.before.is_some();
         for (name, is_given) in given {
-            let kept = self.kept.and_then(|kept| kept.options.get(name));
+            let kept = self.base.sources.and_then(|kept| kept.options.get(name));
             if let Some(source) = kept.filter(|_| takes && !is_given) {
                 found.insert(name.to_owned(), source.clone());
             }
