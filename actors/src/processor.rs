@@ -26,7 +26,7 @@ pub(crate) struct Processor;
 /// Messages with pieces of a reply that may wait to be settled. More are not read from the provider.
 const MAX_UNSETTLED: usize = 64;
 
-/// A session, as whoever reads a reply tells it of the pieces.
+/// The session that receives the pieces of a reply, with back-pressure.
 struct Listener {
     session: ActorRef<SessionMessage>,
     room: Arc<Semaphore>,

@@ -219,7 +219,7 @@ fn named_by_git(line: &str, home: &Path) -> Option<PathBuf> {
     FILES_OF_GIT.contains(&key.as_str()).then_some(path)
 }
 
-/// What a list says about an entry.
+/// How much of an entry a list shows.
 #[derive(PartialEq, Eq)]
 enum Listed {
     Whole,

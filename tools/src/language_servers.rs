@@ -119,7 +119,7 @@ pub struct CodeQuestion {
     pub query: String,
 }
 
-/// What a question is about. The names are those of OpenCode.
+/// The kind of a question about code. The names are those of OpenCode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CodeOperation {

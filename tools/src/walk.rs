@@ -43,7 +43,7 @@ pub(crate) async fn cancellable(
     }
 }
 
-/// What a walk could not use.
+/// The entries that a walk could not use.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// The number of entries that could not be read.

@@ -89,7 +89,7 @@ impl Sessions {
         open.len() + self.opening.len() < self.admission.stores
     }
 
-    /// Has as many sessions rest as are waiting, and looks again in a moment.
+    /// Closes one idle session for each waiting one, and looks again in a moment.
     fn make_room(&mut self, node: &ActorRef<NodeMessage>) {
         let wanted = self.admission.queue.len();
         if wanted == 0 || std::mem::replace(&mut self.admission.due, true) {

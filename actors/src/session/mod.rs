@@ -288,7 +288,7 @@ impl SessionState {
         }
         // only now: the facts just settled may have extended a deadline
         for of in self.overdue() {
-            // a batch that is full has room for this: else whoever always has news puts it off
+            // even a full batch takes deadlines; otherwise a busy client could delay them for ever
             if batch.requests() {
                 break;
             }

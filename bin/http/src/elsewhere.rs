@@ -1,8 +1,8 @@
 //! Brings the events of sessions that other nodes of a shared store run into the feed.
 //!
-//! Nodes tell each other which logs have grown. What is not told is found within about a second: by a look at the sessions
-//! that other nodes own, at those that have begun since the last look, and at those that clients know. A node lets go of
-//! a session some seconds after a turn, so that no turn is too short for that.
+//! Nodes tell each other which logs have grown. A node polls once a second in case a notification was lost: it looks at the
+//! sessions that other nodes own, at those that have begun since the last look, and at those that clients know. A node lets
+//! go of a session some seconds after a turn, so that no turn is too short for that.
 //!
 //! A client behind a load balancer hears of events from one node and gets the answer to its prompt from another. It may
 //! end with the answer, so a node that answers waits until the others have told that their clients were sent everything.

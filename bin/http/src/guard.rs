@@ -1,4 +1,4 @@
-//! Refuses requests that nobody who may use the server has sent, before anything is done for them.
+//! Rejects unauthorised requests before any work is done.
 //!
 //! - The `Host` must be this server's, so that a page whose name leads here (DNS rebinding) gets
 //!   nothing.

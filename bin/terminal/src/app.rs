@@ -160,7 +160,7 @@ pub(super) struct App {
     is_completing: bool,
     /// Files to search for, for [`App::files_found`].
     pub(super) wanted_files: Option<String>,
-    /// Somebody should read the choices again.
+    /// The choices are stale.
     pub(super) wants_choices: bool,
     /// The screen has no rows for menus and lists.
     pub(super) is_plain: bool,

@@ -78,9 +78,9 @@ enum Block {
     Question,
     /// A line about what stands above it.
     Note,
-    /// What a turn has cost.
+    /// The cost of a turn.
     End,
-    /// What the user has asked the program for.
+    /// The output of a command.
     Report,
 }
 

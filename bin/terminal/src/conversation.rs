@@ -266,7 +266,7 @@ impl Conversation {
         Ok(None)
     }
 
-    /// What comes from here on has these colours.
+    /// Uses these colours from now on.
     pub(super) fn use_theme(&mut self, name: ThemeName) {
         let before = &self.app.blocks.look.theme;
         let hyperlinks = before.hyperlinks.clone();

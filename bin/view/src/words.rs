@@ -120,7 +120,7 @@ pub fn heading(name: &str, input: &Value) -> String {
     format!("{name} {subject}").trim_end().to_owned()
 }
 
-/// What a call is about: the main argument, or what people would name of the others.
+/// The main argument of a call, or the one that people would name.
 pub fn subject<'a>(name: &str, input: &'a Value) -> Cow<'a, str> {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     if let Some(patch) = text("patchText") {

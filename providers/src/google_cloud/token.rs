@@ -53,7 +53,7 @@ struct Asking<'a> {
     from: &'a str,
     timeout: Duration,
     mask: Mask,
-    /// What to do if the credentials are not accepted.
+    /// The remedy if the credentials are not accepted.
     advice: &'a str,
 }
 

@@ -71,7 +71,7 @@ async fn execute(offered: NamedTool, resolved: &Resolution, cx: &Context) -> Res
     Ok(output)
 }
 
-/// The way of a plugin's question to the rules and people that answer it.
+/// Asks rules and people for permission on behalf of a plugin.
 fn asks(plugin: String, cx: &Context) -> PermissionAsker {
     let elicit = Arc::clone(&cx.elicit);
     Arc::new(move |message, wanted| {

@@ -98,7 +98,7 @@ fn patterns(
     (patterns, always)
 }
 
-/// What the judge cannot read of a line: commands and values that are not known before it runs.
+/// The parts of a line that the judge cannot read: commands and values that are not known before it runs.
 pub(super) fn unreadable(steps: &[Step]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for step in steps {
@@ -179,7 +179,7 @@ fn with_redirects(words: &[String], run: &Run) -> String {
     words.iter().chain(&run.redirects).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// What "always" would allow of a line that gets the network: its commands with these arguments, and nothing if a file of
+/// The patterns of "always" for a line that gets the network: its commands with these arguments, and none if a file of
 /// the project may be what runs, or if a part of the line is not known. `is_installed` says of a name that it is no
 /// program of the project.
 pub(super) fn alone(

@@ -135,7 +135,7 @@ pub(super) fn without(name: &str, words: &[String]) -> (Vec<Vec<String>>, bool) 
     (found, true)
 }
 
-/// What a word before the subcommand is.
+/// The meaning of a word before the subcommand.
 enum Reading {
     Operand,
     /// An option with its value, if it has one.

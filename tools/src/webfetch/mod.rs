@@ -108,7 +108,7 @@ impl Typed for WebFetch {
     }
 }
 
-/// What a request to `url` needs besides the tool: its host and, if a secret would leave in it, that. `given` is the
+/// The accesses of a request to `url`: its host, and the secret that would leave in it. `given` is the
 /// address as it was written: in a host, capital letters are lost.
 fn accesses(url: &Url, given: &str, cx: &Workspace) -> Vec<Access> {
     let shown = address::shown(url);

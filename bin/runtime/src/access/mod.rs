@@ -1,4 +1,4 @@
-//! What a person has allowed, and what must not be shown: trust, approvals, changed texts, secrets.
+//! Trust in projects, remembered approvals, changed texts and secrets.
 
 pub mod approvals;
 pub mod only_people;

@@ -32,7 +32,7 @@ const MAX_NAMED: usize = 10;
 /// them.
 ///
 /// # Errors
-/// What is remembered of them cannot be read or written.
+/// The record of the texts cannot be read or written.
 pub fn held(directory: &Path) -> anyhow::Result<Vec<HeldText>> {
     Ok(texts(directory)?.held()?)
 }

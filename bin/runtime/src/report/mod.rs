@@ -1,4 +1,4 @@
-//! What front ends print about a session.
+//! Reports about a session, which front ends print.
 
 pub mod divergence;
 pub mod lines;

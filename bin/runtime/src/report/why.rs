@@ -103,7 +103,7 @@ struct Look {
     status: SessionStatus,
     /// In a store that a database keeps.
     owner: Option<Owner>,
-    /// Why the executor cannot be used that an interrupted session needs.
+    /// Why the executor of an interrupted session is unavailable.
     executor: Option<String>,
     waits: Vec<Waiting>,
     /// Of the sessions whose last turn has findings.

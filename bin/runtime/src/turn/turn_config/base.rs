@@ -1,5 +1,5 @@
-//! What a turn takes over: from its session, from the turn that it resumes, from its parent's turn, or from the agent
-//! that hands over to it.
+//! The parts that a turn takes over: from its session, from the turn that it resumes, from its parent's turn, or from the
+//! agent that hands over to it.
 
 use leftfold_events::TurnConfig;
 use leftfold_events::event::SessionChoices;
@@ -33,7 +33,7 @@ pub(crate) struct Base<'a> {
     pub(super) options: Option<&'a Options>,
     /// Whether the turn keeps the session's last model, whatever the agent's own is.
     pub(super) resumes: bool,
-    /// What a client has chosen for prompts. It is not for other turns.
+    /// The choices of a client for prompts. They are not for other turns.
     pub(super) choices: SessionChoices,
     pub(super) session_rules: Vec<Rule>,
     /// Those of the prompt that the turn serves. A child has those of its parent, after its parent's session.
