@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use super::{SENTENCE, cell};
 use crate::cli::{Config, Format};
 use leftfold_config::{
-    self as settings, Item, Kind, Origin, RedactedView, Reference, Source, VisibleValue,
+    self as settings, Item, Origin, RedactedView, Reference, Source, SourceKind, VisibleValue,
 };
 use leftfold_runtime::Usage;
 use leftfold_runtime::approvals;
@@ -72,7 +72,7 @@ fn sources(redacted_view: &RedactedView, directory: &Path) -> String {
     for source in &redacted_view.sources {
         text.push_str(&format!("  {}\n", cell(&name(source, directory), SENTENCE)));
     }
-    if redacted_view.sources.iter().all(|source| source.kind != Kind::File) {
+    if redacted_view.sources.iter().all(|source| source.kind != SourceKind::File) {
         text.push_str(
             "No settings file was found. Leftfold reads leftfold.json in this folder, in the folders above \
              up to the project's root, and in $XDG_CONFIG_HOME/leftfold (~/.config/leftfold).\n",
@@ -85,7 +85,7 @@ fn sources(redacted_view: &RedactedView, directory: &Path) -> String {
 fn name(source: &Source, directory: &Path) -> String {
     let here = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     match Path::new(&source.name).strip_prefix(here) {
-        Ok(path) if source.kind == Kind::File => path.display().to_string(),
+        Ok(path) if source.kind == SourceKind::File => path.display().to_string(),
         Ok(_) | Err(_) => source.name.clone(),
     }
 }
@@ -189,9 +189,9 @@ fn as_json(redacted_view: &RedactedView, items: &[&Item]) -> Value {
 
 fn source_json(source: &Source) -> Value {
     match source.kind {
-        Kind::File => json!({ "file": source.name }),
-        Kind::Variable => json!({ "env": source.name }),
-        Kind::Plugin => json!({ "plugin": source.name.trim_start_matches("plugin ") }),
+        SourceKind::File => json!({ "file": source.name }),
+        SourceKind::Variable => json!({ "env": source.name }),
+        SourceKind::Plugin => json!({ "plugin": source.name.trim_start_matches("plugin ") }),
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Field {
     pub options: Vec<Choice>,
     /// Whether several options may be chosen.
     pub multiple: bool,
-    kind: Kind,
+    kind: FieldKind,
     required: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Choice {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum FieldKind {
     Text {
         least: u64,
         most: u64,
@@ -93,7 +93,7 @@ impl Field {
     fn nothing(question: String) -> Self {
         let (label, description) = (GO_ON.to_owned(), String::new());
         let options = vec![Choice { label, description, value: None }];
-        let (name, multiple, kind) = (String::new(), false, Kind::Nothing);
+        let (name, multiple, kind) = (String::new(), false, FieldKind::Nothing);
         Self { name, question, options, multiple, kind, required: false }
     }
 
@@ -104,7 +104,7 @@ impl Field {
             let (label, description) = (LEFT_OUT.to_owned(), String::new());
             options.push(Choice { label, description, value: None });
         }
-        let multiple = matches!(kind, Kind::Several { .. });
+        let multiple = matches!(kind, FieldKind::Several { .. });
         let title = schema["title"].as_str().unwrap_or(name);
         let mut question = format!("{message}\n{title}");
         if let Some(more) = schema["description"].as_str() {
@@ -127,17 +127,17 @@ impl Field {
             return Ok(chosen.value.clone());
         }
         match &self.kind {
-            Kind::Nothing => Ok(None),
-            Kind::Chosen => Err(format!("one of these is expected: {}", self.labels())),
-            Kind::Text { least, most } => {
+            FieldKind::Nothing => Ok(None),
+            FieldKind::Chosen => Err(format!("one of these is expected: {}", self.labels())),
+            FieldKind::Text { least, most } => {
                 let long = u64::try_from(words.chars().count()).unwrap_or(u64::MAX);
                 let fits = (*least..=*most).contains(&long);
                 let told =
                     || format!("a text of {} is expected", span(*least, *most, "characters"));
                 fits.then(|| Some(json!(words))).ok_or_else(told)
             }
-            Kind::Number { whole, least, most } => number(words, *whole, *least, *most),
-            Kind::Several { least, most } => {
+            FieldKind::Number { whole, least, most } => number(words, *whole, *least, *most),
+            FieldKind::Several { least, most } => {
                 let said = words.split(',').map(str::trim).filter(|label| !label.is_empty());
                 let values: Option<Vec<Value>> =
                     said.map(|label| option(label)?.value.clone()).collect();
@@ -164,29 +164,29 @@ pub fn content(answers: &[(String, Value)]) -> Json {
     Json::from_value(&Value::Object(values))
 }
 
-fn kind(name: &str, schema: &Value) -> Result<(Kind, Vec<Choice>), String> {
+fn kind(name: &str, schema: &Value) -> Result<(FieldKind, Vec<Choice>), String> {
     let at = |key: &str| schema[key].as_u64();
     let (options, several) = choices(schema);
     if !options.is_empty() {
         let limits = (at("minItems").unwrap_or(0), at("maxItems").unwrap_or(u64::MAX));
-        let kind = Kind::Several { least: limits.0, most: limits.1 };
-        return Ok((if several { kind } else { Kind::Chosen }, options));
+        let kind = FieldKind::Several { least: limits.0, most: limits.1 };
+        return Ok((if several { kind } else { FieldKind::Chosen }, options));
     }
     let number = |whole| {
         let (least, most) = (schema["minimum"].as_f64(), schema["maximum"].as_f64());
-        Kind::Number { whole, least, most }
+        FieldKind::Number { whole, least, most }
     };
     match schema["type"].as_str() {
         Some("boolean") => {
             let option = |(label, value): (&str, bool)| choice(label, label, json!(value));
-            Ok((Kind::Chosen, [("yes", true), ("no", false)].map(option).to_vec()))
+            Ok((FieldKind::Chosen, [("yes", true), ("no", false)].map(option).to_vec()))
         }
         Some("integer") => Ok((number(true), Vec::new())),
         Some("number") => Ok((number(false), Vec::new())),
         Some("string") => {
             let least = at("minLength").unwrap_or(0);
             let most = at("maxLength").unwrap_or(u64::MAX);
-            Ok((Kind::Text { least, most }, Vec::new()))
+            Ok((FieldKind::Text { least, most }, Vec::new()))
         }
         _ => Err(format!("the field `{name}` is not text, a number, a boolean or a choice")),
     }
@@ -221,15 +221,15 @@ fn choice(label: &str, value: &str, stands_for: Value) -> Choice {
 }
 
 /// Marks the default among the options, or adds it as an option.
-fn propose(kind: &Kind, options: &mut Vec<Choice>, default: &Value) {
+fn propose(kind: &FieldKind, options: &mut Vec<Choice>, default: &Value) {
     let proposed = |option: &&mut Choice| option.value.as_ref() == Some(default);
     if let Some(option) = options.iter_mut().find(proposed) {
         "proposed".clone_into(&mut option.description);
         return;
     }
     let label = match (kind, default) {
-        (Kind::Text { .. }, Value::String(text)) if !text.trim().is_empty() => text.clone(),
-        (Kind::Number { .. }, Value::Number(number)) => number.to_string(),
+        (FieldKind::Text { .. }, Value::String(text)) if !text.trim().is_empty() => text.clone(),
+        (FieldKind::Number { .. }, Value::Number(number)) => number.to_string(),
         _ => return,
     };
     let description = "proposed".to_owned();

@@ -10,12 +10,12 @@ use leftfold_framing::sse::SseEvent;
 
 /// The kind of a part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum AnswerPart {
     Text,
     Reasoning,
 }
 
-impl Kind {
+impl AnswerPart {
     pub(crate) fn start(self, id: String) -> StreamEvent {
         match self {
             Self::Text => StreamEvent::TextStart { id },
@@ -43,7 +43,7 @@ impl Kind {
 /// begins.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    open: Option<(Kind, String)>,
+    open: Option<(AnswerPart, String)>,
     /// Number of parts opened so far. It numbers their ids.
     count: u32,
     /// The signature of reasoning that comes without one.
@@ -62,7 +62,12 @@ impl Parts {
     }
 
     /// Appends to the open part if it is of this kind, else starts a new one.
-    pub(crate) fn write(&mut self, kind: Kind, text: impl Into<String>, out: &mut EventQueue) {
+    pub(crate) fn write(
+        &mut self,
+        kind: AnswerPart,
+        text: impl Into<String>,
+        out: &mut EventQueue,
+    ) {
         let text = text.into();
         if text.is_empty() {
             return;
@@ -75,7 +80,7 @@ impl Parts {
     }
 
     /// Opens a new part and closes the open one.
-    pub(crate) fn start(&mut self, kind: Kind, out: &mut EventQueue) -> String {
+    pub(crate) fn start(&mut self, kind: AnswerPart, out: &mut EventQueue) -> String {
         self.close(out);
         let id = self.count.to_string();
         self.count += 1;

@@ -9,11 +9,11 @@ use crate::settings::Settings;
 use crate::source::Env;
 
 /// Names and values.
-type Found = Vec<(String, String)>;
+type FoundCredentials = Vec<(String, String)>;
 
 impl Settings {
     /// Names and values.
-    pub fn credentials(&self, env: Env<'_>) -> Found {
+    pub fn credentials(&self, env: Env<'_>) -> FoundCredentials {
         let mut found = Vec::new();
         if let Some(Value::Object(all)) = self.tree.as_ref().map(|tree| tree.value()) {
             fields(&all, &mut Vec::new(), &mut found);
@@ -48,7 +48,7 @@ impl Settings {
 
 /// Fields with names of credentials, and all values below them. Rules and plugins have none, and
 /// `secrets` have names of their own.
-fn fields(all: &Map<String, Value>, path: &mut Vec<String>, found: &mut Found) {
+fn fields(all: &Map<String, Value>, path: &mut Vec<String>, found: &mut FoundCredentials) {
     for (name, value) in all {
         path.push(name.clone());
         let steps: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -63,7 +63,7 @@ fn fields(all: &Map<String, Value>, path: &mut Vec<String>, found: &mut Found) {
     }
 }
 
-fn field(value: &Value, path: &mut Vec<String>, found: &mut Found) {
+fn field(value: &Value, path: &mut Vec<String>, found: &mut FoundCredentials) {
     match value {
         Value::String(text) => text_at(text, path, found),
         Value::Object(all) => fields(all, path, found),
@@ -72,7 +72,7 @@ fn field(value: &Value, path: &mut Vec<String>, found: &mut Found) {
     }
 }
 
-fn text_at(text: &str, path: &[String], found: &mut Found) {
+fn text_at(text: &str, path: &[String], found: &mut FoundCredentials) {
     let steps: Vec<&str> = path.iter().map(String::as_str).collect();
     match steps[..] {
         ["provider", name, "options", "baseURL" | "endpoint"] | ["provider", name, "api"] => {
@@ -97,7 +97,7 @@ fn text_at(text: &str, path: &[String], found: &mut Found) {
 }
 
 /// The password before the `@` of a URL, and the query parameters with names of keys.
-fn address(name: &str, address: &str, found: &mut Found) {
+fn address(name: &str, address: &str, found: &mut FoundCredentials) {
     let Some((_, rest)) = address.split_once("://") else { return };
     let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
     let host = host.split('/').next().unwrap_or(host);

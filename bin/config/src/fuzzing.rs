@@ -13,8 +13,8 @@ use crate::markdown::Entered;
 use crate::sandbox::SandboxMode;
 use crate::schema;
 use crate::settings::Settings;
-use crate::source::{Kind, Source};
-use crate::sources::{Document, Found};
+use crate::source::{Source, SourceKind};
+use crate::sources::{Document, FoundSources};
 
 /// The value of every variable, and the content of every file that is none of the project's.
 pub const CANARY: &str = "canary-of-the-user";
@@ -83,7 +83,7 @@ fn document(path: &Path, text: &str, of_project: bool) -> Document {
     let base = path.parent().unwrap_or(path).to_owned();
     let name = path.display().to_string();
     let home = Some("/home/user".into());
-    let source = Source { name, base, own: true, kind: Kind::File, of_project, home };
+    let source = Source { name, base, own: true, kind: SourceKind::File, of_project, home };
     let entered = text.starts_with("---").then(|| Entered::agent("build"));
     Document { source: Arc::new(source), text: text.to_owned(), entered }
 }
@@ -93,7 +93,7 @@ fn load(
     documents: Vec<Document>,
     known: &'static KnownProviders,
 ) -> Result<Settings, Error> {
-    let found = Found {
+    let found = FoundSources {
         documents,
         worktree: worktree.to_owned(),
         directory: worktree.to_owned(),

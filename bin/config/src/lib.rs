@@ -87,7 +87,7 @@ pub use settings::{
     Compaction, Executor, Experimental, Notify, Retry, Search, SearchProvider, Settings, Share,
     SkillFolder, StatusItem, Task, Terminal, ThemeName, ToolOutput, WebFetch,
 };
-pub use source::{Env, Kind, SettingPlace, Source, environment, is_outside};
+pub use source::{Env, SettingPlace, Source, SourceKind, environment, is_outside};
 pub use tree::Reference;
 pub use trust::{Item as TrustItem, Standing, Trust};
 pub use typed::At;

@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::files::{self, Noted};
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
-use crate::source::{Env, Kind, SettingPlace, Source, environment};
-use crate::sources::{self, Document, Found, Layer};
+use crate::source::{Env, SettingPlace, Source, SourceKind, environment};
+use crate::sources::{self, Document, FoundSources, Layer};
 use crate::tree::{self, Node, References, Tree};
 use crate::trust::{Item, Trust};
 use crate::trust_files::Files;
@@ -79,12 +79,12 @@ pub fn review(directory: &Path, env: Env<'_>) -> Result<Trust, Error> {
 }
 
 /// The settings that need trust, in all files of the project that can be parsed.
-pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
+pub(crate) fn review_all(found: &FoundSources, env: Env<'_>) -> Trust {
     let mut trust = Trust::load(&found.worktree, &found.directory, env);
     let mut files = Files::new(&found.worktree, &found.directory);
     let parse = |document| parse(document, References::Within(&found.worktree));
     // plugins are asked later, and come after all files anyway
-    let is_own = |source: &Source| !source.of_project && source.kind != Kind::Plugin;
+    let is_own = |source: &Source| !source.of_project && source.kind != SourceKind::Plugin;
     for document in found.documents.iter().filter(|document| is_own(&document.source)) {
         if let Ok(node) = parse(document) {
             trust.own.add(&node);
@@ -102,8 +102,8 @@ pub(crate) fn review_all(found: &Found, env: Env<'_>) -> Trust {
 
 /// Agents and commands of the user's plugins are the user's too. The plugins start after trust was decided, so no
 /// digest covers texts of the project for them: an untrusted project loses them.
-fn add_names_of_plugins(trust: &mut Trust, found: &Found) {
-    let is_of_plugin = |source: &Source| !source.of_project && source.kind == Kind::Plugin;
+fn add_names_of_plugins(trust: &mut Trust, found: &FoundSources) {
+    let is_of_plugin = |source: &Source| !source.of_project && source.kind == SourceKind::Plugin;
     let before = trust.own.clone();
     for document in found.documents.iter().filter(|document| is_of_plugin(&document.source)) {
         if let Ok(node) = parse(document, References::Within(&found.worktree)) {
@@ -126,7 +126,7 @@ fn add_names_of_plugins(trust: &mut Trust, found: &Found) {
 
 /// Settings that a plugin of the project adds were trusted with the plugin.
 fn needs_review(source: &Source) -> bool {
-    source.of_project && source.kind == Kind::File
+    source.of_project && source.kind == SourceKind::File
 }
 
 /// Reads one source. Of a project that is not trusted, only what needs no trust.
@@ -234,7 +234,7 @@ pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Sett
 }
 
 pub(crate) fn load_found(
-    mut found: Found,
+    mut found: FoundSources,
     (directory, env): (&Path, Env<'_>),
     layers: &Layers,
 ) -> Result<Settings, Error> {

@@ -23,7 +23,7 @@ pub fn environment(name: &str) -> Option<String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum SourceKind {
     File,
     /// The name is a variable's.
     Variable,
@@ -40,7 +40,7 @@ pub struct Source {
     pub base: PathBuf,
     /// Whether it was written for Leftfold; then an unknown key is an error.
     pub own: bool,
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Whether it came with the project. Every other source is the user's own.
     pub of_project: bool,
     pub(crate) home: Option<PathBuf>,

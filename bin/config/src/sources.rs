@@ -11,7 +11,7 @@ use crate::auth;
 use crate::error::Error;
 use crate::files;
 use crate::markdown::{self, Entered};
-use crate::source::{Env, Kind, NotUtf8, Source, expand, is_absent, read_found, read_text};
+use crate::source::{Env, NotUtf8, Source, SourceKind, expand, is_absent, read_found, read_text};
 use crate::worktree::{self, resolved};
 
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
@@ -44,7 +44,11 @@ pub(crate) struct Document {
 }
 
 /// Reads all sources that apply in `directory` with these `layers`, weakest first.
-pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Result<Found, Error> {
+pub(crate) fn read_all(
+    directory: &Path,
+    env: Env<'_>,
+    layers: &[Layer],
+) -> Result<FoundSources, Error> {
     let directory = resolved(directory).map_err(|error| Error::Directory {
         path: directory.to_owned(),
         reason: error.to_string(),
@@ -103,11 +107,11 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     for Layer { plugin, of_project, value } in layers {
         let name = format!("plugin {plugin}");
         let owner = if *of_project { Owner::Project } else { Owner::User };
-        all.add((name, Kind::Plugin), (&directory, true, owner), value.to_string(), None);
+        all.add((name, SourceKind::Plugin), (&directory, true, owner), value.to_string(), None);
     }
     if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
         let name = "OPENCODE_CONFIG_CONTENT".to_owned();
-        all.add((name, Kind::Variable), (&directory, false, Owner::User), text, None);
+        all.add((name, SourceKind::Variable), (&directory, false, Owner::User), text, None);
     }
     if let Some(path) = named("LEFTFOLD_CONFIG") {
         let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, true))?;
@@ -116,12 +120,12 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
         let name = "LEFTFOLD_CONFIG_CONTENT".to_owned();
-        all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
+        all.add((name, SourceKind::Variable), (&directory, true, Owner::User), text, None);
     }
     if let Some(mode) = given(env, "LEFTFOLD_SANDBOX") {
         let name = "LEFTFOLD_SANDBOX".to_owned();
         let text = json!({ "sandbox": mode.trim() }).to_string();
-        all.add((name, Kind::Variable), (&directory, true, Owner::User), text, None);
+        all.add((name, SourceKind::Variable), (&directory, true, Owner::User), text, None);
     }
     if let [first, rest @ ..] = all.left_out.as_slice() {
         let more =
@@ -141,7 +145,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
             first.display()
         ));
     }
-    Ok(Found {
+    Ok(FoundSources {
         documents: all.documents,
         worktree: all.worktree,
         directory,
@@ -150,7 +154,7 @@ pub(crate) fn read_all(directory: &Path, env: Env<'_>, layers: &[Layer]) -> Resu
 }
 
 /// The sources that were found.
-pub(crate) struct Found {
+pub(crate) struct FoundSources {
     /// The weakest first.
     pub(crate) documents: Vec<Document>,
     pub(crate) worktree: PathBuf,
@@ -280,12 +284,12 @@ impl Gathered {
         entered: Option<Entered>,
     ) {
         let base = path.parent().unwrap_or(path);
-        self.add((path.display().to_string(), Kind::File), (base, own, owner), text, entered);
+        self.add((path.display().to_string(), SourceKind::File), (base, own, owner), text, entered);
     }
 
     fn add(
         &mut self,
-        (name, kind): (String, Kind),
+        (name, kind): (String, SourceKind),
         (base, own, owner): (&Path, bool, Owner),
         text: String,
         entered: Option<Entered>,

@@ -11,7 +11,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Error;
-use crate::source::{Env, Kind, MAX_INSERTED, SettingPlace, Source, is_outside, read_found};
+use crate::source::{Env, MAX_INSERTED, SettingPlace, Source, SourceKind, is_outside, read_found};
 
 /// The deepest nesting; readers of the log have the same limit.
 const DEEPEST: usize = 100;
@@ -312,8 +312,8 @@ impl Reader<'_> {
 
     fn place(&self, offset: usize) -> SettingPlace {
         let (line, column) = match self.source.kind {
-            Kind::Plugin => (0, 0),
-            Kind::File | Kind::Variable => self.lines.locate(offset),
+            SourceKind::Plugin => (0, 0),
+            SourceKind::File | SourceKind::Variable => self.lines.locate(offset),
         };
         SettingPlace { source: Arc::clone(self.source), line, column }
     }
@@ -365,7 +365,7 @@ fn substitute(
     while let Some((before, reference, after)) = next_reference(rest) {
         text.value.push_str(before);
         match reference {
-            Found::Env(name) => {
+            FoundReference::Env(name) => {
                 let value = match references {
                     References::All(env) => env(name).unwrap_or_default(),
                     References::Within(_) => String::new(),
@@ -377,7 +377,7 @@ fn substitute(
                 text.references.push(Reference::Variable { name, set });
                 text.value.push_str(&value);
             }
-            Found::File(path) => {
+            FoundReference::File(path) => {
                 text.references.push(Reference::File(path.to_owned()));
                 rest = after;
                 let file = at.source.path(path);
@@ -410,21 +410,21 @@ fn substitute(
     Ok(text)
 }
 
-enum Found<'a> {
+enum FoundReference<'a> {
     Env(&'a str),
     File(&'a str),
 }
 
 /// The first reference in `text`, with the text before and after it.
-fn next_reference(text: &str) -> Option<(&str, Found<'_>, &str)> {
+fn next_reference(text: &str) -> Option<(&str, FoundReference<'_>, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
         let (before, opened) = text.split_at(at);
         let (env, file) = (opened.strip_prefix("{env:"), opened.strip_prefix("{file:"));
         let (name, after) = env.or(file)?.split_once('}')?;
         match (name.trim(), env.is_some()) {
             ("", _) => None,
-            (name, true) => Some((before, Found::Env(name), after)),
-            (path, false) => Some((before, Found::File(path), after)),
+            (name, true) => Some((before, FoundReference::Env(name), after)),
+            (path, false) => Some((before, FoundReference::File(path), after)),
         }
     })
 }

@@ -18,7 +18,7 @@ const LABEL: usize = 80;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum SpanKind {
     Turn,
     Request,
     Call,
@@ -55,7 +55,7 @@ pub(crate) enum End {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Span {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SpanKind,
     pub(crate) from: Seq,
     /// `null`: it is open.
     pub(crate) to: Option<Seq>,
@@ -133,7 +133,7 @@ impl Spans {
     fn changed(&mut self, change: Change, seq: Seq) {
         if let Change::Call { call, step: CallStep::Called } = change {
             let label = self.view.call(call).map(|call| call.heading()).unwrap_or_default();
-            self.begin(Kind::Call, call, &label);
+            self.begin(SpanKind::Call, call, &label);
         } else if let Change::Call { call, step: CallStep::Ended { outcome, .. } } = change {
             self.end(call, seq, of_call(&outcome));
         } else if let Change::QuestionTimedOut(question) = change {
@@ -151,10 +151,13 @@ impl Spans {
                 }
                 // questions and calls go on, or have an end of their own
                 self.end_all(event.seq, End::Lost, |kind| {
-                    matches!(kind, Kind::Request | Kind::Retry | Kind::Hook | Kind::Files)
+                    matches!(
+                        kind,
+                        SpanKind::Request | SpanKind::Retry | SpanKind::Hook | SpanKind::Files
+                    )
                 });
                 let label = if *close { "resumed, to close the turn" } else { "resumed" };
-                self.begin(Kind::Crash, self.last, label);
+                self.begin(SpanKind::Crash, self.last, label);
                 self.end(self.last, event.seq, End::Lost);
             }
             Session::Forked { from, at } => {
@@ -168,7 +171,8 @@ impl Spans {
     }
 
     fn deadline_passed(&mut self, event: &Envelope) {
-        let is_pause = |span: &&mut Span| span.kind == Kind::Retry && Some(span.from) == event.of;
+        let is_pause =
+            |span: &&mut Span| span.kind == SpanKind::Retry && Some(span.from) == event.of;
         if let Some(pause) = self.spans.iter_mut().rev().find(is_pause) {
             // it was waited for
             (pause.to, pause.end) = (Some(event.seq), End::Ok);
@@ -185,7 +189,7 @@ impl Spans {
         match turn {
             Turn::Prompted { parts, .. } if self.turn.is_none() => {
                 let text: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-                self.begin(Kind::Turn, seq, &text.join(" "));
+                self.begin(SpanKind::Turn, seq, &text.join(" "));
                 self.turn = Some(seq);
             }
             Turn::Interrupted { by } => {
@@ -193,7 +197,7 @@ impl Spans {
             }
             Turn::Switched { agent, .. } => self.mark(seq, &format!("agent {agent}"), End::Ok),
             Turn::Ended(ended) => {
-                self.end_all(seq, End::Cancelled, |kind| kind != Kind::Turn);
+                self.end_all(seq, End::Cancelled, |kind| kind != SpanKind::Turn);
                 if let Some(turn) = self.turn.take() {
                     self.end(turn, seq, of_turn(ended.reason));
                 }
@@ -205,7 +209,7 @@ impl Spans {
     fn model(&mut self, model: &Model, event: &Envelope) {
         match model {
             Model::Requested { model, purpose, attempt, .. } => {
-                self.end_all(event.seq, End::Ok, |kind| kind == Kind::Retry);
+                self.end_all(event.seq, End::Ok, |kind| kind == SpanKind::Retry);
                 let purpose = match purpose {
                     Purpose::Turn => "",
                     Purpose::Title => ", title",
@@ -214,11 +218,11 @@ impl Spans {
                 };
                 let again =
                     if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
-                self.begin(Kind::Request, event.seq, &format!("{}{purpose}{again}", model.id));
+                self.begin(SpanKind::Request, event.seq, &format!("{}{purpose}{again}", model.id));
             }
             Model::Finished { finish, .. } => self.end_of(event, of_reply(*finish)),
             Model::Failed { .. } => self.end_of(event, End::Failed),
-            Model::RetryScheduled { error, .. } => self.begin(Kind::Retry, event.seq, error),
+            Model::RetryScheduled { error, .. } => self.begin(SpanKind::Retry, event.seq, error),
             Model::Streamed { .. } => {}
         }
     }
@@ -227,7 +231,7 @@ impl Spans {
         match permission {
             Permission::Asked { permission, patterns, .. } => {
                 let label = format!("{permission} {}", patterns.join(", "));
-                self.begin(Kind::Wait, event.seq, &label);
+                self.begin(SpanKind::Wait, event.seq, &label);
                 let call = self.view.call_of(event.of.unwrap_or_default());
                 if let Some(span) = self.spans.last_mut() {
                     span.call = Some(call);
@@ -242,7 +246,7 @@ impl Spans {
                 };
                 // the view has closed it already, without an outcome
                 let asked =
-                    |span: &&mut Span| span.kind == Kind::Wait && Some(span.from) == event.of;
+                    |span: &&mut Span| span.kind == SpanKind::Wait && Some(span.from) == event.of;
                 if let Some(span) = self.spans.iter_mut().rev().find(asked) {
                     (span.to, span.end) = (Some(event.seq), end);
                 }
@@ -256,12 +260,16 @@ impl Spans {
         match compaction {
             Compaction::Started { through, .. } => {
                 let label = format!("summary of everything up to {through}");
-                self.begin(Kind::Compaction, event.seq, &label);
+                self.begin(SpanKind::Compaction, event.seq, &label);
             }
             Compaction::Finished { .. } => self.end_of(event, End::Ok),
             Compaction::Failed { .. } => self.end_of(event, End::Failed),
             Compaction::Pruned { calls } => {
-                self.begin(Kind::Compaction, event.seq, &format!("{} results pruned", calls.len()));
+                self.begin(
+                    SpanKind::Compaction,
+                    event.seq,
+                    &format!("{} results pruned", calls.len()),
+                );
                 self.end(event.seq, event.seq, End::Ok);
             }
             Compaction::Asked { .. } | Compaction::AskedWith { .. } => {}
@@ -272,7 +280,7 @@ impl Spans {
         match subagent {
             Subagent::Spawned { session, agent, .. } => {
                 let call = self.view.call_of(event.of.unwrap_or_default());
-                self.begin(Kind::Subagent, event.seq, agent);
+                self.begin(SpanKind::Subagent, event.seq, agent);
                 if let Some(span) = self.spans.last_mut() {
                     span.session = Some(session.to_string());
                     span.call = Some(call);
@@ -286,8 +294,8 @@ impl Spans {
 
     fn files(&mut self, files: &Files, event: &Envelope) {
         match files {
-            Files::SnapshotStarted {} => self.begin(Kind::Files, event.seq, "snapshot"),
-            Files::RestoreStarted { .. } => self.begin(Kind::Files, event.seq, "restore"),
+            Files::SnapshotStarted {} => self.begin(SpanKind::Files, event.seq, "snapshot"),
+            Files::RestoreStarted { .. } => self.begin(SpanKind::Files, event.seq, "restore"),
             Files::Snapshotted { .. } | Files::Restored { .. } => self.end_of(event, End::Ok),
             Files::SnapshotFailed { .. }
             | Files::SnapshotFailedAs { .. }
@@ -309,7 +317,7 @@ impl Spans {
     fn hook(&mut self, hook: &Hook, event: &Envelope) {
         match hook {
             Hook::Called { plugin, hook } => {
-                self.begin(Kind::Hook, event.seq, &format!("{plugin} {}", hook.name()));
+                self.begin(SpanKind::Hook, event.seq, &format!("{plugin} {}", hook.name()));
             }
             Hook::Returned { outcome, .. } => {
                 let is_ok = *outcome == HookOutcome::Returned;
@@ -318,7 +326,7 @@ impl Spans {
         }
     }
 
-    fn begin(&mut self, kind: Kind, from: Seq, label: &str) {
+    fn begin(&mut self, kind: SpanKind, from: Seq, label: &str) {
         let first = label.trim().lines().next().unwrap_or_default();
         let label = printable_line(&shorten(first, LABEL)).into_owned();
         let label = mask::mask(&label).unwrap_or(label);
@@ -337,7 +345,7 @@ impl Spans {
     }
 
     fn mark(&mut self, at: Seq, label: &str, end: End) {
-        self.begin(Kind::Mark, at, label);
+        self.begin(SpanKind::Mark, at, label);
         self.end(at, at, end);
     }
 
@@ -355,7 +363,7 @@ impl Spans {
         }
     }
 
-    fn end_all(&mut self, to: Seq, end: End, which: impl Fn(Kind) -> bool) {
+    fn end_all(&mut self, to: Seq, end: End, which: impl Fn(SpanKind) -> bool) {
         let spans = &self.spans;
         let open = self.open.iter().filter(|(_, at)| which(spans[**at].kind));
         for from in open.map(|(from, _)| *from).collect::<Vec<_>>() {

@@ -28,7 +28,7 @@ use super::choosing::{ChoiceAction, Choosing};
 use super::completion::{self, Context, Menu};
 use super::composer::{Composer, Edit};
 use super::entered::{Builtin, Needs, needs};
-use super::file_search::Found;
+use super::file_search::FoundFiles;
 use super::key_parser::Input;
 use super::keys::{Batch, is_control, named, typed};
 use super::look::Look;
@@ -154,7 +154,7 @@ pub(super) struct App {
     /// All commands and mentions that the menu can offer.
     pub(super) choices: Choices,
     /// The files for the mention that is being written, as far as they are found.
-    files: Found,
+    files: FoundFiles,
     /// The mention that is being written.
     mention: Option<String>,
     is_completing: bool,
@@ -218,7 +218,7 @@ impl App {
             picker: None,
             menu: Menu::default(),
             choices: Choices::default(),
-            files: Found::default(),
+            files: FoundFiles::default(),
             mention: None,
             is_completing: false,
             wanted_files: None,
@@ -592,7 +592,7 @@ impl App {
     }
 
     /// Takes what a search for files has found.
-    pub(super) fn files_found(&mut self, found: Found) {
+    pub(super) fn files_found(&mut self, found: FoundFiles) {
         self.files = found;
         self.update_menu();
     }

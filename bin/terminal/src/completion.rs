@@ -7,7 +7,7 @@ use leftfold_view::clean::{clean_line, visible_line};
 use ratatui::text::Line;
 
 use crate::entered::Argument;
-use crate::file_search::{Found, ends_mention};
+use crate::file_search::{FoundFiles, ends_mention};
 use crate::fuzzy::Query;
 use crate::render::wrap::{clip, span, width, width_of};
 use crate::theme::Theme;
@@ -108,7 +108,7 @@ impl Menu {
         before: &str,
         commands: &[Command],
         mentions: &[Entry],
-        files: &Found,
+        files: &FoundFiles,
     ) {
         if self.closed.as_deref().is_some_and(|closed| !before.starts_with(closed)) {
             self.closed = None;
@@ -296,9 +296,9 @@ mod tests {
         ]
     }
 
-    fn files(query: &str, paths: &[&str]) -> Found {
+    fn files(query: &str, paths: &[&str]) -> FoundFiles {
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-        Found { query: query.to_owned(), paths, is_complete: true }
+        FoundFiles { query: query.to_owned(), paths, is_complete: true }
     }
 
     fn menu(before: &str) -> Menu {
@@ -360,7 +360,7 @@ mod tests {
         let mut closed = menu("/m");
         closed.close();
         assert!(!closed.is_open());
-        let none = Found::default();
+        let none = FoundFiles::default();
         closed.update("/mo", &commands(), &[], &none);
         assert!(!closed.is_open());
         closed.update("", &commands(), &[], &none);
@@ -380,7 +380,7 @@ mod tests {
         );
         let mut many = Menu::default();
         let paths = (0..50).map(|n| format!("src/漢字/\u{1b}[31m{n}.rs")).collect();
-        let files = Found { paths, ..Found::default() };
+        let files = FoundFiles { paths, ..FoundFiles::default() };
         many.update("@", &[], &[], &files);
         many.move_by(-1);
         let lines = marked(&many.lines(80, 20, &theme()));
@@ -399,7 +399,7 @@ mod tests {
     fn enter_takes_no_entry_of_an_earlier_text_and_none_beside_the_written_one() {
         let mut menu = Menu::default();
         let found = files("s", &["src/", "src/main.rs", "docs/"]);
-        let mut partial = |before: &str, down: isize, found: &Found| {
+        let mut partial = |before: &str, down: isize, found: &FoundFiles| {
             menu.update(before, &[], &[], found);
             menu.move_by(down);
             menu.is_open().then(|| menu.is_partial())

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::choices::Choices;
-use super::file_search::Found;
+use super::file_search::FoundFiles;
 use super::jobs::Done;
 use super::keys::{Batch, Keys};
 use super::link::NewClient;
@@ -19,7 +19,7 @@ use super::link::NewClient;
 /// A result or a note of another thread.
 #[derive(Debug)]
 pub(super) enum Background {
-    Files(Found),
+    Files(FoundFiles),
     Choices(Box<Choices>),
 }
 

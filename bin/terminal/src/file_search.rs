@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The matches so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundFiles {
     pub(crate) query: String,
     /// Relative paths with `/`, also at the end of folders; the best first.
     pub(crate) paths: Vec<String>,
@@ -43,7 +43,7 @@ impl FileSearch {
     /// `answer` is called on another thread, several times for a query if there are many files.
     pub(crate) fn start(
         worktree: PathBuf,
-        answer: impl FnMut(Found) + Send + 'static,
+        answer: impl FnMut(FoundFiles) + Send + 'static,
     ) -> std::io::Result<Self> {
         let (queries, asked) = channel();
         let search = Search::new(worktree);
@@ -91,7 +91,7 @@ impl Search {
         }
     }
 
-    fn run(mut self, asked: &Receiver<String>, mut answer: impl FnMut(Found)) {
+    fn run(mut self, asked: &Receiver<String>, mut answer: impl FnMut(FoundFiles)) {
         let Ok(mut query) = asked.recv() else { return };
         loop {
             self.begin(&query, Instant::now());
@@ -173,9 +173,9 @@ impl Search {
         has_worked
     }
 
-    fn found(&self, is_complete: bool) -> Found {
+    fn found(&self, is_complete: bool) -> FoundFiles {
         let paths = self.best.iter().map(|(_, index)| self.paths[*index].clone()).collect();
-        Found { query: self.text.clone(), paths, is_complete }
+        FoundFiles { query: self.text.clone(), paths, is_complete }
     }
 }
 

@@ -12,7 +12,7 @@ use leftfold_events::Time;
 use reqwest::Url;
 use sha1::{Digest, Sha1};
 
-use super::profile::{self, Kind, Section, Sections};
+use super::profile::{self, ProfileFile, Section, Sections};
 use crate::http::is_loopback;
 use crate::regions;
 
@@ -33,7 +33,7 @@ impl fmt::Debug for Keys {
 
 /// Keys, and where they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundKeys {
     pub(super) keys: Keys,
     /// For people.
     pub(super) source: String,
@@ -43,7 +43,7 @@ pub(super) struct Found {
 /// Where keys come from. All but [`Source::Keys`] have to be asked for them.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    Keys(Found),
+    Keys(FoundKeys),
     /// A role, which the keys of another source assume.
     Role {
         role: Role,
@@ -261,14 +261,14 @@ impl Files {
     }
 
     /// The keys that stand in a profile.
-    fn keys(&self, profile: &str) -> Result<Option<Found>, Missing> {
+    fn keys(&self, profile: &str) -> Result<Option<FoundKeys>, Missing> {
         for (section, file) in self.sections(profile) {
             let value = |key: &str| filled(section.get(key).cloned());
             let keys = (value("aws_access_key_id"), value("aws_secret_access_key"));
             let names = ("aws_access_key_id", "aws_secret_access_key");
             if let Some((access_key_id, secret_access_key)) = both(keys, names)? {
                 let session_token = value("aws_session_token");
-                return Ok(Some(Found {
+                return Ok(Some(FoundKeys {
                     keys: Keys { access_key_id, secret_access_key, session_token },
                     source: format!("the profile `{profile}` in {}", file.display()),
                     expires: value("aws_session_expiration").and_then(|time| parsed(&time)),
@@ -331,7 +331,7 @@ impl Machine<'_> {
     }
 
     /// The sections of a file; none if there is no such file. A relative path would be one of the project.
-    fn sections(&self, path: &Path, kind: Kind) -> Result<Sections, Missing> {
+    fn sections(&self, path: &Path, kind: ProfileFile) -> Result<Sections, Missing> {
         let unreadable = |reason: &str| Missing::Unreadable {
             file: path.display().to_string(),
             reason: reason.to_owned(),
@@ -352,8 +352,8 @@ impl Machine<'_> {
     fn profile_files(&self) -> Result<Files, Missing> {
         let (config_file, credentials_file) = (self.config_file(), self.credentials_file());
         Ok(Files {
-            config: self.sections(&config_file, Kind::Config)?,
-            credentials: self.sections(&credentials_file, Kind::Credentials)?,
+            config: self.sections(&config_file, ProfileFile::Config)?,
+            credentials: self.sections(&credentials_file, ProfileFile::Credentials)?,
             config_file,
             credentials_file,
         })
@@ -372,8 +372,10 @@ impl Machine<'_> {
         let named = given.region.clone().or_else(|| self.set("AWS_REGION"));
         named.or_else(|| self.set("AWS_DEFAULT_REGION")).or_else(|| {
             let (name, _) = self.profile(given);
-            let files =
-                [(self.config_file(), Kind::Config), (self.credentials_file(), Kind::Credentials)];
+            let files = [
+                (self.config_file(), ProfileFile::Config),
+                (self.credentials_file(), ProfileFile::Credentials),
+            ];
             files.iter().find_map(|(path, kind)| {
                 let sections = self.sections(path, *kind).ok()?;
                 filled(sections.profiles.get(&name)?.get("region").cloned())
@@ -388,7 +390,7 @@ impl Machine<'_> {
         let names = ("`options.accessKeyId`", "`options.secretAccessKey`");
         if let Some((access_key_id, secret_access_key)) = both(own, names)? {
             let session_token = given.session_token.clone();
-            return Ok(Source::Keys(Found {
+            return Ok(Source::Keys(FoundKeys {
                 keys: Keys { access_key_id, secret_access_key, session_token },
                 source: "settings".to_owned(),
                 expires: None,
@@ -448,7 +450,7 @@ impl Machine<'_> {
         Ok(keys.map(|(access_key_id, secret_access_key)| {
             let session_token = self.set("AWS_SESSION_TOKEN");
             let expires = self.set("AWS_CREDENTIAL_EXPIRATION");
-            Source::Keys(Found {
+            Source::Keys(FoundKeys {
                 keys: Keys { access_key_id, secret_access_key, session_token },
                 source: "AWS_ACCESS_KEY_ID".to_owned(),
                 expires: expires.and_then(|time| parsed(&time)),

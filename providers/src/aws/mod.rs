@@ -31,7 +31,7 @@ use crate::errors::Failure;
 use crate::regions;
 use crate::short_lived::Shared;
 use answer::{Temporary, auth};
-use credentials::{Found, Given, Machine, Missing, Source};
+use credentials::{FoundKeys, Given, Machine, Missing, Source};
 use sigv4::{Scope, Unsigned};
 
 /// The most bytes that are read of a file of profiles.
@@ -187,7 +187,7 @@ pub(crate) fn files() -> Vec<PathBuf> {
     on_this_machine(|machine| machine.files())
 }
 
-fn expired(found: &Found, now: Time) -> Option<String> {
+fn expired(found: &FoundKeys, now: Time) -> Option<String> {
     let expires = found.expires.filter(|expires| *expires <= now)?;
     let source = &found.source;
     Some(format!("the AWS keys of {source} have expired at {expires}: get new ones, and set them"))

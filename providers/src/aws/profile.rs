@@ -14,7 +14,7 @@ pub(super) struct Sections {
 
 /// Which of the two files it is: the names of their sections differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProfileFile {
     /// Sections are called `default`, `profile NAME` and `sso-session NAME`. Others are not read.
     Config,
     /// Sections have the names of profiles.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 /// The sections of a file. Lines that cannot be read are skipped, as other programs do.
-pub(super) fn parse(text: &str, kind: Kind) -> Sections {
+pub(super) fn parse(text: &str, kind: ProfileFile) -> Sections {
     let mut sections = Sections::default();
     let mut current: Option<&mut Section> = None;
     for line in text.trim_start_matches('\u{feff}').lines() {
@@ -43,14 +43,18 @@ pub(super) fn parse(text: &str, kind: Kind) -> Sections {
 }
 
 impl Sections {
-    fn section(&mut self, title: &str, kind: Kind) -> Option<&mut Section> {
+    fn section(&mut self, title: &str, kind: ProfileFile) -> Option<&mut Section> {
         let unquoted = |name: &str| name.trim().trim_matches(['"', '\'']).to_owned();
         let (all, name) = match (kind, title.split_once(char::is_whitespace)) {
-            (Kind::Credentials, _) => (&mut self.profiles, unquoted(title)),
-            (Kind::Config, None) if title == "default" => (&mut self.profiles, unquoted(title)),
-            (Kind::Config, Some(("profile", name))) => (&mut self.profiles, unquoted(name)),
-            (Kind::Config, Some(("sso-session", name))) => (&mut self.sso_sessions, unquoted(name)),
-            (Kind::Config, _) => return None,
+            (ProfileFile::Credentials, _) => (&mut self.profiles, unquoted(title)),
+            (ProfileFile::Config, None) if title == "default" => {
+                (&mut self.profiles, unquoted(title))
+            }
+            (ProfileFile::Config, Some(("profile", name))) => (&mut self.profiles, unquoted(name)),
+            (ProfileFile::Config, Some(("sso-session", name))) => {
+                (&mut self.sso_sessions, unquoted(name))
+            }
+            (ProfileFile::Config, _) => return None,
         };
         Some(all.entry(name).or_default())
     }
@@ -72,7 +76,7 @@ mod tests {
         let config = "\u{feff}# a comment\n[default]\nregion = eu-west-1 ; mine\n\n[profile dev]\r\n\
             Region=us-west-2\r\ns3 =\n  max_concurrent_requests = 20\noutput = json\n\
             [sso-session corp]\nsso_region = us-east-1\n[profile \"two words\"]\nregion = r\nnonsense\n";
-        let Sections { profiles: found, sso_sessions } = parse(config, Kind::Config);
+        let Sections { profiles: found, sso_sessions } = parse(config, ProfileFile::Config);
         assert_eq!(found.keys().collect::<Vec<_>>(), ["default", "dev", "two words"]);
         assert_eq!(found["default"]["region"], "eu-west-1");
         assert_eq!(found["dev"]["region"], "us-west-2");
@@ -81,10 +85,13 @@ mod tests {
         assert_eq!(sso_sessions.len(), 1);
         let credentials = "orphan = 1\n[default]\naws_access_key_id = A\naws_secret_access_key = a+b/c=#d\n\
             [dev ]\naws_session_token=t #x\n[profile odd]\na = b\n";
-        let found = parse(credentials, Kind::Credentials).profiles;
+        let found = parse(credentials, ProfileFile::Credentials).profiles;
         assert_eq!(found.keys().collect::<Vec<_>>(), ["default", "dev", "profile odd"]);
         assert_eq!(found["default"]["aws_secret_access_key"], "a+b/c=#d");
         assert_eq!(found["dev"]["aws_session_token"], "t");
-        assert_eq!(parse("[unclosed\na=b", Kind::Credentials).profiles["unclosed"]["a"], "b");
+        assert_eq!(
+            parse("[unclosed\na=b", ProfileFile::Credentials).profiles["unclosed"]["a"],
+            "b"
+        );
     }
 }

@@ -11,7 +11,7 @@ use leftfold_events::event::{CallSpec, Finish, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Kind, unreadable};
+use crate::parts::{AnswerPart, unreadable};
 use crate::shape::count;
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
@@ -37,7 +37,7 @@ pub(super) struct Decoder {
 
 #[derive(Debug)]
 enum Block {
-    Part { id: String, kind: Kind, signature: String },
+    Part { id: String, kind: AnswerPart, signature: String },
     Call { id: String, name: String, json: String },
 }
 
@@ -190,17 +190,17 @@ impl Decoder {
 
     fn delta(&mut self, index: u64, delta: Delta, out: &mut EventQueue) {
         if let Some(text) = delta.text {
-            self.write(index, Kind::Text, text, out);
+            self.write(index, AnswerPart::Text, text, out);
         }
         if let Some(reasoning) = delta.reasoning_content {
             if let Some(text) = reasoning.text {
-                self.write(index, Kind::Reasoning, text, out);
+                self.write(index, AnswerPart::Reasoning, text, out);
             }
             if let Some(sealed) = reasoning.redacted_content.filter(|sealed| !sealed.is_empty()) {
                 self.sealed(index, sealed, out);
             }
             if let Some(more) = reasoning.signature.filter(|more| !more.is_empty()) {
-                self.part(index, Kind::Reasoning, out);
+                self.part(index, AnswerPart::Reasoning, out);
                 if let Some(Block::Part { signature, .. }) = self.open.get_mut(&index) {
                     signature.push_str(&more);
                 }
@@ -215,7 +215,7 @@ impl Decoder {
         }
     }
 
-    fn write(&mut self, index: u64, kind: Kind, text: String, out: &mut EventQueue) {
+    fn write(&mut self, index: u64, kind: AnswerPart, text: String, out: &mut EventQueue) {
         if !text.is_empty() {
             let id = self.part(index, kind, out);
             out.push_back(kind.delta(id, text));
@@ -223,7 +223,7 @@ impl Decoder {
     }
 
     /// The id of the open part of this block. If the block is of another kind, that one ends.
-    fn part(&mut self, index: u64, kind: Kind, out: &mut EventQueue) -> String {
+    fn part(&mut self, index: u64, kind: AnswerPart, out: &mut EventQueue) -> String {
         match self.open.get(&index) {
             Some(Block::Part { id, kind: open, .. }) if *open == kind => return id.clone(),
             Some(_) => self.stop(index, out),

@@ -11,7 +11,7 @@ use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::errors::Failure;
-use crate::parts::{Kind, Parts, reported};
+use crate::parts::{AnswerPart, Parts, reported};
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
@@ -79,7 +79,7 @@ impl Decoder {
         let is_thought = part.get("thought").and_then(Value::as_bool).unwrap_or_default();
         match (member("text"), signature(part)) {
             (Some(Value::String(words)), None) => {
-                let kind = if is_thought { Kind::Reasoning } else { Kind::Text };
+                let kind = if is_thought { AnswerPart::Reasoning } else { AnswerPart::Text };
                 self.parts.write(kind, words, out);
             }
             (Some(Value::String(words)), Some(signature)) if is_thought => {
@@ -100,8 +100,8 @@ impl Decoder {
 
     /// Adds a thought as a part of its own, because its signature belongs to this part alone.
     fn thought(&mut self, words: &str, signature: &str, out: &mut EventQueue) {
-        self.parts.start(Kind::Reasoning, out);
-        self.parts.write(Kind::Reasoning, words, out);
+        self.parts.start(AnswerPart::Reasoning, out);
+        self.parts.write(AnswerPart::Reasoning, words, out);
         self.parts.close_with(Some(Seal::Thought(signature.to_owned()).write()), out);
     }
 
@@ -110,11 +110,11 @@ impl Decoder {
     fn signed(&mut self, part: &Value, words: &str, signature: &str, out: &mut EventQueue) {
         if !words.trim().is_empty() {
             self.seal(&Seal::Text(signature.to_owned()), out);
-            self.parts.write(Kind::Text, words, out);
+            self.parts.write(AnswerPart::Text, words, out);
             self.parts.close(out);
             return;
         }
-        self.parts.write(Kind::Text, words, out);
+        self.parts.write(AnswerPart::Text, words, out);
         let mut part = part.clone();
         if !words.is_empty() {
             part["text"] = "".into();
@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     fn seal(&mut self, seal: &Seal, out: &mut EventQueue) {
-        self.parts.start(Kind::Reasoning, out);
+        self.parts.start(AnswerPart::Reasoning, out);
         self.parts.close_with(Some(seal.write()), out);
     }
 
@@ -201,7 +201,7 @@ impl stream::Decoder for Decoder {
                 self.counts.update_plainly(&counts);
             }
             for part in parts {
-                let kind = if part.thought { Kind::Reasoning } else { Kind::Text };
+                let kind = if part.thought { AnswerPart::Reasoning } else { AnswerPart::Text };
                 self.parts.write(kind, part.text, out);
             }
             return;

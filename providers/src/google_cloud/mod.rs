@@ -68,11 +68,13 @@ impl Places {
     ///
     /// # Errors
     /// They cannot be used.
-    fn find(&self) -> Result<Option<(Found, String)>, String> {
+    fn find(&self) -> Result<Option<(FoundCredentials, String)>, String> {
         let read = |path: &PathBuf, by: &str| {
             let from = format!("{by}{}", path.display());
             match credentials::read(path) {
-                Ok(credentials) => Ok(Some((Found::Credentials(Box::new(credentials)), from))),
+                Ok(credentials) => {
+                    Ok(Some((FoundCredentials::Credentials(Box::new(credentials)), from)))
+                }
                 Err(why) => Err(format!("{from}: {why}")),
             }
         };
@@ -82,8 +84,9 @@ impl Places {
         if let Some(path) = self.gcloud.as_ref().filter(|path| path.exists()) {
             return read(path, "");
         }
-        let machine =
-            |host: &String| (Found::Machine(host.clone()), "the metadata server".to_owned());
+        let machine = |host: &String| {
+            (FoundCredentials::Machine(host.clone()), "the metadata server".to_owned())
+        };
         Ok(self.metadata.as_ref().map(machine))
     }
 }
@@ -94,7 +97,7 @@ const NOTHING: &str = "no credentials of Google Cloud: run `gcloud auth applicat
 
 /// Something that a token can be got for.
 #[derive(Debug)]
-enum Found {
+enum FoundCredentials {
     Credentials(Box<Credentials>),
     /// The account of this machine; the host is that of the metadata server.
     Machine(String),
@@ -170,11 +173,11 @@ pub(crate) fn describe() -> Result<String, String> {
         return Err(NOTHING.to_owned());
     };
     Ok(match found {
-        Found::Credentials(credentials) => {
+        FoundCredentials::Credentials(credentials) => {
             credentials.standing().map_err(|why| format!("{from}: {why}"))?;
             format!("{credentials} ({from})")
         }
-        Found::Machine(host) => format!("{from} at {host}"),
+        FoundCredentials::Machine(host) => format!("{from} at {host}"),
     })
 }
 
@@ -200,8 +203,8 @@ impl Tokens {
             Err(error) => return Err(Failure::new(FailureClass::Other, error.to_string())),
         };
         Ok(Some(match &found {
-            Found::Credentials(credentials) => token::get(credentials, &from).await?,
-            Found::Machine(host) => {
+            FoundCredentials::Credentials(credentials) => token::get(credentials, &from).await?,
+            FoundCredentials::Machine(host) => {
                 let (value, lifetime) = token::of_machine(host).await?;
                 (Token { value, secrets: Vec::new() }, lifetime)
             }

@@ -7,7 +7,7 @@ use super::calls::Calls;
 use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
-use crate::parts::{Kind, Parts, reported, unreadable};
+use crate::parts::{AnswerPart, Parts, reported, unreadable};
 use crate::stream::{self, EventQueue, StreamEvent};
 use crate::vendors::Vendor;
 use leftfold_framing::sse::SseEvent;
@@ -71,11 +71,11 @@ impl Decoder {
 
     fn delta(&mut self, mut delta: Delta, out: &mut EventQueue) {
         if let Some(words) = delta.take_reasoning() {
-            self.parts.write(Kind::Reasoning, words.into_text(), out);
+            self.parts.write(AnswerPart::Reasoning, words.into_text(), out);
         }
         for words in [delta.content, delta.refusal].into_iter().flatten() {
-            self.parts.write(Kind::Reasoning, words.thinking, out);
-            self.parts.write(Kind::Text, words.text, out);
+            self.parts.write(AnswerPart::Reasoning, words.thinking, out);
+            self.parts.write(AnswerPart::Text, words.text, out);
         }
         for piece in delta.tool_calls.into_iter().flatten() {
             self.parts.close(out);
@@ -138,7 +138,7 @@ impl stream::Decoder for Decoder {
         if event.name.is_empty()
             && let Some(words) = plain_words(&event.data)
         {
-            return self.parts.write(Kind::Text, words, out);
+            return self.parts.write(AnswerPart::Text, words, out);
         }
         match serde_json::from_str::<Chunk>(&event.data) {
             Ok(Chunk { error: Some(error), .. }) => out.push_back(reported(&self.provider, &error)),

@@ -10,7 +10,7 @@ use super::texts::{List, Texts};
 use super::wire::{ESSENTIAL, Event, Piece, PlainDelta, text};
 use super::{reasoning, usage};
 use crate::errors::Failure;
-use crate::parts::{Kind, reported, unreadable};
+use crate::parts::{AnswerPart, reported, unreadable};
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
@@ -44,7 +44,7 @@ enum Item {
 }
 
 impl Item {
-    fn is_texts(&self, kind: Kind) -> bool {
+    fn is_texts(&self, kind: AnswerPart) -> bool {
         matches!(self, Self::Texts(texts) if texts.kind == kind)
     }
 
@@ -72,19 +72,23 @@ impl Decoder {
                 self.add(piece.output_index, &piece.item, out);
             }
             Event::ItemDone(piece) => self.done(piece.output_index, &piece.item, out),
-            Event::TextDelta(piece) => self.words(Kind::Text, Content, piece, Texts::push, out),
-            Event::TextDone(piece) => self.words(Kind::Text, Content, piece, Texts::set_text, out),
+            Event::TextDelta(piece) => {
+                self.words(AnswerPart::Text, Content, piece, Texts::push, out);
+            }
+            Event::TextDone(piece) => {
+                self.words(AnswerPart::Text, Content, piece, Texts::set_text, out);
+            }
             Event::SummaryDelta(piece) => {
-                self.words(Kind::Reasoning, Summary, piece, Texts::push, out);
+                self.words(AnswerPart::Reasoning, Summary, piece, Texts::push, out);
             }
             Event::SummaryDone(piece) => {
-                self.words(Kind::Reasoning, Summary, piece, Texts::set_text, out);
+                self.words(AnswerPart::Reasoning, Summary, piece, Texts::set_text, out);
             }
             Event::ReasoningDelta(piece) => {
-                self.words(Kind::Reasoning, Content, piece, Texts::push, out);
+                self.words(AnswerPart::Reasoning, Content, piece, Texts::push, out);
             }
             Event::ReasoningDone(piece) => {
-                self.words(Kind::Reasoning, Content, piece, Texts::set_text, out);
+                self.words(AnswerPart::Reasoning, Content, piece, Texts::set_text, out);
             }
             Event::ArgumentsDelta(piece) => self.arguments(piece, Call::push, out),
             Event::ArgumentsDone(piece) => self.arguments(piece, Call::set_input, out),
@@ -109,9 +113,9 @@ impl Decoder {
         let kept = match text(item, "type") {
             "message" => {
                 self.phase(item, out);
-                Item::Texts(Texts::new(Kind::Text))
+                Item::Texts(Texts::new(AnswerPart::Text))
             }
-            "reasoning" => Item::Texts(Texts::new(Kind::Reasoning)),
+            "reasoning" => Item::Texts(Texts::new(AnswerPart::Reasoning)),
             "function_call" => Item::Call(Call::begin(item, out)),
             "custom_tool_call" if self.custom.contains(text(item, "name")) => {
                 Item::Call(Call::begin(item, out))
@@ -140,8 +144,8 @@ impl Decoder {
     fn done(&mut self, index: Option<u64>, item: &Value, out: &mut EventQueue) {
         let id = text(item, "id");
         let fits: fn(&Item) -> bool = match text(item, "type") {
-            "message" => |item| item.is_texts(Kind::Text),
-            "reasoning" => |item| item.is_texts(Kind::Reasoning),
+            "message" => |item| item.is_texts(AnswerPart::Text),
+            "reasoning" => |item| item.is_texts(AnswerPart::Reasoning),
             "function_call" | "custom_tool_call" => Item::is_call,
             _ => |_| false,
         };
@@ -170,7 +174,7 @@ impl Decoder {
 
     fn words(
         &mut self,
-        kind: Kind,
+        kind: AnswerPart,
         list: List,
         piece: Piece,
         write: fn(&mut Texts, (List, u64), &str, &mut u32, &mut EventQueue),
@@ -178,8 +182,8 @@ impl Decoder {
     ) {
         let (index, id) = (piece.output_index, piece.item_id.as_deref().unwrap_or_default());
         let fits: fn(&Item) -> bool = match kind {
-            Kind::Text => |item| item.is_texts(Kind::Text),
-            Kind::Reasoning => |item| item.is_texts(Kind::Reasoning),
+            AnswerPart::Text => |item| item.is_texts(AnswerPart::Text),
+            AnswerPart::Reasoning => |item| item.is_texts(AnswerPart::Reasoning),
         };
         let at = self.find(index, id, fits).unwrap_or_else(|| {
             let item = Item::Texts(Texts::new(kind));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::reasoning;
 use super::wire::text;
-use crate::parts::Kind;
+use crate::parts::AnswerPart;
 use crate::stream::{EventQueue, StreamEvent};
 
 /// The lists of an item that contain texts.
@@ -18,7 +18,7 @@ pub(super) enum List {
 /// whole texts and the signature are known.
 #[derive(Debug)]
 pub(super) struct Texts {
-    pub(super) kind: Kind,
+    pub(super) kind: AnswerPart,
     parts: Vec<Part>,
 }
 
@@ -32,7 +32,7 @@ struct Part {
 }
 
 impl Texts {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: AnswerPart) -> Self {
         Self { kind, parts: Vec::new() }
     }
 
@@ -76,7 +76,7 @@ impl Texts {
         if let Some(item) = item {
             self.complete(List::Summary, &texts(item, "summary"), next, out);
             self.complete(List::Content, &texts(item, "content"), next, out);
-            signature = reasoning::seal(item).filter(|_| self.kind == Kind::Reasoning);
+            signature = reasoning::seal(item).filter(|_| self.kind == AnswerPart::Reasoning);
         }
         let redacted = self.parts.is_empty();
         if redacted && signature.is_some() {
@@ -86,9 +86,9 @@ impl Texts {
         for (at, part) in self.parts.into_iter().enumerate() {
             let id = part.number.to_string();
             out.push_back(match self.kind {
-                Kind::Text => StreamEvent::TextEnd { id },
+                AnswerPart::Text => StreamEvent::TextEnd { id },
                 // an item has only one signature
-                Kind::Reasoning => {
+                AnswerPart::Reasoning => {
                     let signature = signature.take_if(|_| at == last);
                     StreamEvent::ReasoningEnd { id, signature, redacted }
                 }

@@ -121,10 +121,10 @@ fn copy_records(from: &sled::Db, hints: &mut Hints, to: &sled::Db) -> Result<(),
     Ok(())
 }
 
-type Found = Result<(sled::IVec, sled::IVec), ()>;
+type FoundEntry = Result<(sled::IVec, sled::IVec), ()>;
 
 /// The first record from `low` on.
-fn first(db: &sled::Db, low: &[u8], high: &[u8]) -> Option<Found> {
+fn first(db: &sled::Db, low: &[u8], high: &[u8]) -> Option<FoundEntry> {
     if low >= high {
         return None;
     }

@@ -147,7 +147,7 @@ impl fmt::Debug for Servers {
 
 /// The findings of one server.
 #[derive(Default)]
-struct Found {
+struct ServerDiagnostics {
     files: Vec<FileDiagnostics>,
     /// Other files with errors.
     others: Vec<(PathBuf, usize)>,
@@ -249,13 +249,19 @@ impl Servers {
 }
 
 /// Checks files with one server. Of the files in `late` it also looks whether their diagnostics have come.
-async fn check(server: &Started, files: &[&WrittenFile], late: &[PathBuf], end: Instant) -> Found {
+async fn check(
+    server: &Started,
+    files: &[&WrittenFile],
+    late: &[PathBuf],
+    end: Instant,
+) -> ServerDiagnostics {
     let paths: Vec<PathBuf> =
         files.iter().filter(|file| file.text.is_some()).map(|file| file.path.clone()).collect();
-    let failed = |why: String| Found { failure: Some(why), ..Found::default() };
+    let failed =
+        |why: String| ServerDiagnostics { failure: Some(why), ..ServerDiagnostics::default() };
     let running = match started(server, end).await {
         Ok(Some(running)) => running,
-        Ok(None) => return Found { late: paths, ..Found::default() },
+        Ok(None) => return ServerDiagnostics { late: paths, ..ServerDiagnostics::default() },
         Err(why) => return failed(why),
     };
     running.sync_others();
@@ -270,7 +276,7 @@ async fn check(server: &Started, files: &[&WrittenFile], late: &[PathBuf], end: 
     if let Some(why) = running.failure() {
         return failed(why);
     }
-    let mut found = Found::default();
+    let mut found = ServerDiagnostics::default();
     for path in &paths {
         // a file that is too long is not sent
         let Some((sent, text)) = running.current(path) else { continue };

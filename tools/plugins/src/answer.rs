@@ -9,7 +9,7 @@ use super::keyed_hash;
 use super::spec::HookAnswer;
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum MemberKind {
     Text,
     Number,
     Object,
@@ -26,29 +26,32 @@ const MAX_TITLE: usize = 500;
 const MAX_METADATA: usize = 64 * 1_024;
 
 /// The fields that an answer to `hook` may have.
-const fn fields(hook: HookPoint) -> &'static [(&'static str, Kind)] {
+const fn fields(hook: HookPoint) -> &'static [(&'static str, MemberKind)] {
     match hook {
-        HookPoint::ChatMessage => &[("parts", Kind::Parts), ("append", Kind::Text)],
+        HookPoint::ChatMessage => &[("parts", MemberKind::Parts), ("append", MemberKind::Text)],
         HookPoint::ChatParams => &[
-            ("temperature", Kind::Number),
-            ("topP", Kind::Number),
-            ("topK", Kind::Number),
-            ("maxOutputTokens", Kind::Number),
-            ("options", Kind::Object),
+            ("temperature", MemberKind::Number),
+            ("topP", MemberKind::Number),
+            ("topK", MemberKind::Number),
+            ("maxOutputTokens", MemberKind::Number),
+            ("options", MemberKind::Object),
         ],
-        HookPoint::ChatHeaders => &[("headers", Kind::Object)],
-        HookPoint::Auth => &[("headers", Kind::Object), (KEY, Kind::Text)],
-        HookPoint::ShellEnv => &[("env", Kind::Object)],
-        HookPoint::ToolBefore => &[("args", Kind::Object), ("deny", Kind::Text)],
-        HookPoint::ToolAfter => {
-            &[("output", Kind::Text), ("title", Kind::Text), ("metadata", Kind::Object)]
-        }
-        HookPoint::ToolDefinition => &[("tools", Kind::Object)],
-        HookPoint::PermissionAsk => {
-            &[("status", Kind::OneOf(&["allow", "deny", "ask"])), ("reason", Kind::Text)]
-        }
-        HookPoint::System => &[("system", Kind::Texts)],
-        HookPoint::Compacting => &[("prompt", Kind::Text), ("context", Kind::Texts)],
+        HookPoint::ChatHeaders => &[("headers", MemberKind::Object)],
+        HookPoint::Auth => &[("headers", MemberKind::Object), (KEY, MemberKind::Text)],
+        HookPoint::ShellEnv => &[("env", MemberKind::Object)],
+        HookPoint::ToolBefore => &[("args", MemberKind::Object), ("deny", MemberKind::Text)],
+        HookPoint::ToolAfter => &[
+            ("output", MemberKind::Text),
+            ("title", MemberKind::Text),
+            ("metadata", MemberKind::Object),
+        ],
+        HookPoint::ToolDefinition => &[("tools", MemberKind::Object)],
+        HookPoint::PermissionAsk => &[
+            ("status", MemberKind::OneOf(&["allow", "deny", "ask"])),
+            ("reason", MemberKind::Text),
+        ],
+        HookPoint::System => &[("system", MemberKind::Texts)],
+        HookPoint::Compacting => &[("prompt", MemberKind::Text), ("context", MemberKind::Texts)],
     }
 }
 
@@ -141,7 +144,7 @@ fn is_header(name: &str, value: &str) -> bool {
     !name.is_empty() && name.chars().all(token) && value.chars().all(shown)
 }
 
-impl Kind {
+impl MemberKind {
     /// A description of the expected value, if `value` does not match.
     fn misses(self, value: &Value) -> Option<String> {
         let texts =

@@ -228,7 +228,7 @@ fn mounts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Found, Mount};
+    use crate::layout::{FoundPath, Mount};
     use crate::profile::Backend;
 
     /// The arguments, one option a line, with paths as the numbers of open files.
@@ -239,7 +239,7 @@ mod tests {
             kinds.iter().flat_map(|(paths, is)| paths.iter().map(|it| (it, *is)))
         {
             let path = PathBuf::from(path);
-            facts.found.insert(path.clone(), Found { path, is_folder });
+            facts.found.insert(path.clone(), FoundPath { path, is_folder });
         }
         let mount = |point: &str| Mount { point: point.into(), options: "rw,nosuid".to_owned() };
         facts.mounts = ["/", "/home", "/sys"].map(mount).into();

@@ -30,7 +30,7 @@ pub struct Facts {
     /// In the order of mounting. A later mount covers an earlier one at the same point.
     pub mounts: Vec<Mount>,
     /// The paths that exist.
-    pub found: BTreeMap<PathBuf, Found>,
+    pub found: BTreeMap<PathBuf, FoundPath>,
 }
 
 /// One line of `/proc/self/mountinfo`.
@@ -43,7 +43,7 @@ pub struct Mount {
 
 /// A path that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundPath {
     /// The path with all links resolved.
     pub path: PathBuf,
     /// Files, sockets and devices are no folders.
@@ -71,7 +71,7 @@ impl Facts {
             if let Ok(target) = path.canonicalize()
                 && let Ok(metadata) = target.symlink_metadata()
             {
-                let found = Found { path: target, is_folder: metadata.is_dir() };
+                let found = FoundPath { path: target, is_folder: metadata.is_dir() };
                 facts.found.insert(path.to_owned(), found);
             }
         }

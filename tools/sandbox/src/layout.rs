@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use crate::facts::{Facts, Found, Mount};
+pub use crate::facts::{Facts, FoundPath, Mount};
 use crate::facts::{PROC_SETTINGS, TEMP};
 use crate::profile::Profile;
 
@@ -76,7 +76,7 @@ enum Mode {
 /// All paths with a mode of their own, links resolved, parents before children.
 struct Tree<'a> {
     facts: &'a Facts,
-    entries: BTreeMap<&'a Path, (Mode, &'a Found)>,
+    entries: BTreeMap<&'a Path, (Mode, &'a FoundPath)>,
 }
 
 impl<'a> Tree<'a> {
@@ -136,13 +136,13 @@ impl<'a> Tree<'a> {
     }
 
     /// The entries of a mode.
-    fn of(&self, wanted: Mode) -> impl Iterator<Item = &'a Found> {
+    fn of(&self, wanted: Mode) -> impl Iterator<Item = &'a FoundPath> {
         let of_mode = self.entries.values().filter(move |(mode, _)| *mode == wanted);
         of_mode.map(|(_, found)| *found)
     }
 
     /// The files and folders that must be shown again, because a cover is over them.
-    fn shown(&self) -> impl Iterator<Item = &'a Found> {
+    fn shown(&self) -> impl Iterator<Item = &'a FoundPath> {
         let entries = self.entries.iter().filter(|(path, (mode, _))| {
             matches!(mode, Mode::Write | Mode::ReadOnly)
                 && self.mode_around(path).is_some_and(|around| {
@@ -324,7 +324,7 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             let path = PathBuf::from(words.get(1).unwrap());
             let mut find = |path: &Path, to: &Path, is_folder| {
-                facts.found.insert(path.to_owned(), Found { path: to.to_owned(), is_folder });
+                facts.found.insert(path.to_owned(), FoundPath { path: to.to_owned(), is_folder });
             };
             match words[..] {
                 ["backend", "landlock"] => profile.backend = Backend::Landlock,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::git::EMPTY;
-use super::pack::{Kind, Object, Pack};
+use super::pack::{Object, ObjectKind, Pack};
 use super::stamp::{FolderStamp, Stamp};
 
 const VERSION: &[u8] = b"leftfold-index 2\n";
@@ -181,9 +181,10 @@ impl Index {
             let Some(folder) = self.folders.get(&path) else { continue };
             let content = self.tree_of(&path, folder);
             let old = folder.tree;
-            let tree = if content.is_empty() { None } else { Object::of(Kind::Tree, &content) };
+            let tree =
+                if content.is_empty() { None } else { Object::of(ObjectKind::Tree, &content) };
             if let Some(tree) = tree.filter(|_| tree != old) {
-                pack.add(Kind::Tree, tree, &content)?;
+                pack.add(ObjectKind::Tree, tree, &content)?;
             }
             if let Some(folder) = self.folders.get_mut(&path).filter(|_| tree != old) {
                 Arc::make_mut(folder).tree = tree;

@@ -28,7 +28,7 @@ pub(super) struct Object([u8; 20]);
 
 /// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     Tree,
     Blob,
 }
@@ -36,10 +36,10 @@ pub(super) enum Kind {
 impl Object {
     /// The name of this content. `None` if the content was made to have the name of another one: the
     /// two would seem equal.
-    pub(super) fn of(kind: Kind, content: &[u8]) -> Option<Self> {
+    pub(super) fn of(kind: ObjectKind, content: &[u8]) -> Option<Self> {
         let name = match kind {
-            Kind::Tree => "tree",
-            Kind::Blob => "blob",
+            ObjectKind::Tree => "tree",
+            ObjectKind::Blob => "blob",
         };
         let mut hash = Sha1::new();
         hash.update(format!("{name} {}\0", content.len()));
@@ -91,7 +91,12 @@ impl Pack {
     ///
     /// # Errors
     /// The pack cannot be written.
-    pub(super) fn add(&self, kind: Kind, object: Object, content: &[u8]) -> Result<(), Error> {
+    pub(super) fn add(
+        &self,
+        kind: ObjectKind,
+        object: Object,
+        content: &[u8],
+    ) -> Result<(), Error> {
         let mut bytes = head(kind, content.len());
         bytes.extend(compress_to_vec_zlib(content, COMPRESSION));
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,10 +170,10 @@ fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// The kind and size in front of an object: 4 bits of the size, then 7 bits a byte.
-fn head(kind: Kind, size: usize) -> Vec<u8> {
+fn head(kind: ObjectKind, size: usize) -> Vec<u8> {
     let number: u8 = match kind {
-        Kind::Tree => 2,
-        Kind::Blob => 3,
+        ObjectKind::Tree => 2,
+        ObjectKind::Blob => 3,
     };
     let low = |bits: usize, mask: usize| u8::try_from(bits & mask).unwrap_or_default();
     let (mut byte, mut rest) = (number << 4 | low(size, 0xf), size >> 4);

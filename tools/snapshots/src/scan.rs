@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Folder, Index, Kept, join};
-use super::pack::{Kind, Object, Pack};
+use super::pack::{Object, ObjectKind, Pack};
 use super::stamp::{FolderStamp, Mode, Stamp, dated_file_system};
 use super::{Error, LARGEST, MAX_BYTES, MAX_FILES, Snapshots};
 
@@ -29,7 +29,7 @@ const MAX_THREADS: usize = 8;
 
 /// The folders of a worktree as they are now, without their git trees.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundFiles {
     pub(super) folders: HashMap<String, Arc<Folder>>,
     /// Files that are missing from the snapshot or are there with an older content, sorted.
     pub(super) left_out: Vec<String>,
@@ -58,7 +58,7 @@ struct Queue {
     tasks: Vec<Task>,
     /// Tasks that are taken and not done.
     running: usize,
-    found: Found,
+    found: FoundFiles,
     error: Option<Error>,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn scan(
     before: &Index,
     pack: &Pack,
     stop: &CancellationToken,
-) -> Result<Found, Error> {
+) -> Result<FoundFiles, Error> {
     let worktree = &of.worktree;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let root =
@@ -312,7 +312,8 @@ impl Scan<'_> {
             return Ok(FileState::Kept(kept));
         }
         let content = if stamp.size > LARGEST { None } else { content(folder, name, stamp.mode) };
-        let named = content.and_then(|content| Some((Object::of(Kind::Blob, &content)?, content)));
+        let named =
+            content.and_then(|content| Some((Object::of(ObjectKind::Blob, &content)?, content)));
         let Some((object, content)) = named else {
             return Ok(FileState::LeftOut);
         };
@@ -321,7 +322,7 @@ impl Scan<'_> {
             if self.bytes.fetch_add(size, Ordering::Relaxed) + size > MAX_BYTES {
                 return Err(Error::TooLarge(self.worktree.to_owned()));
             }
-            self.pack.add(Kind::Blob, object, &content)?;
+            self.pack.add(ObjectKind::Blob, object, &content)?;
         }
         let is_young = stamp.is_young(self.then);
         Ok(FileState::Kept(Kept { stamp, is_young, object }))

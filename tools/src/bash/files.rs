@@ -21,7 +21,7 @@ pub(super) enum Use {
 
 /// How a program uses the files that its words name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileUse {
     /// Its words are text, or paths that it neither opens nor lists.
     Texts,
     Lists,
@@ -70,7 +70,7 @@ impl Argument {
 /// The files of one command.
 #[derive(Debug)]
 pub(super) struct Files {
-    pub(super) kind: Kind,
+    pub(super) kind: FileUse,
     /// Whether the program is certain to write nothing, with the options that it has.
     pub(super) only_reads: bool,
     /// Whether it reads files whose names do not stand in the line.
@@ -233,15 +233,15 @@ fn is_in(list: &str, name: &str) -> bool {
     list.split(' ').any(|known| known == name)
 }
 
-pub(super) fn kind(name: &str) -> Kind {
+pub(super) fn kind(name: &str) -> FileUse {
     let is_in = |list| is_in(list, name);
     match () {
-        () if is_in(TEXTS) => Kind::Texts,
-        () if is_in(LISTERS) => Kind::Lists,
-        () if is_in(READERS) => Kind::Reads,
-        () if is_in(CHANGERS) => Kind::Changes,
-        () if is_in(WRITERS) => Kind::Writes,
-        () => Kind::Other,
+        () if is_in(TEXTS) => FileUse::Texts,
+        () if is_in(LISTERS) => FileUse::Lists,
+        () if is_in(READERS) => FileUse::Reads,
+        () if is_in(CHANGERS) => FileUse::Changes,
+        () if is_in(WRITERS) => FileUse::Writes,
+        () => FileUse::Other,
     }
 }
 
@@ -258,13 +258,13 @@ pub(super) fn of(run: &Run) -> Files {
         searches: false,
         may_write_words: false,
         has_scripts: is_in(INTERPRETERS, name)
-            || (kind(name) == Kind::Other && !is_in(MESSENGERS, name)),
+            || (kind(name) == FileUse::Other && !is_in(MESSENGERS, name)),
         reads_unknown: name.is_empty() && run.words[1..].iter().any(Word::varies),
         arguments: Vec::new(),
     };
     // `du --files0-from`, `tree --fromfile`
-    if files.kind == Kind::Lists && words.iter().any(|word| word.shown().contains("from")) {
-        files.kind = Kind::Reads;
+    if files.kind == FileUse::Lists && words.iter().any(|word| word.shown().contains("from")) {
+        files.kind = FileUse::Reads;
     }
     let in_place = match name {
         "awk" | "gawk" => words.iter().any(|word| word.shown().contains("inplace")),
@@ -274,17 +274,17 @@ pub(super) fn of(run: &Run) -> Files {
         _ => false,
     };
     if in_place {
-        files.kind = Kind::Writes;
+        files.kind = FileUse::Writes;
     }
     let copies = ["cp", "dd", "install", "link", "ln", "mv", "rsync", "scp"];
     files.may_write_words =
-        matches!(files.kind, Kind::Changes | Kind::Writes) && !copies.contains(&name);
+        matches!(files.kind, FileUse::Changes | FileUse::Writes) && !copies.contains(&name);
     let how = match files.kind {
-        Kind::Texts => return files,
-        Kind::Lists => Use::Lists,
-        Kind::Reads => Use::Reads,
-        Kind::Changes | Kind::Writes => Use::Writes,
-        Kind::Other => {
+        FileUse::Texts => return files,
+        FileUse::Lists => Use::Lists,
+        FileUse::Reads => Use::Reads,
+        FileUse::Changes | FileUse::Writes => Use::Writes,
+        FileUse::Other => {
             files.arguments = match name {
                 "git" => {
                     files.may_write_words = subcommand(words)
@@ -303,15 +303,15 @@ pub(super) fn of(run: &Run) -> Files {
                 files.writes_unknown = changes_worktree(&command, words);
                 // an option before it may name a file of settings
                 if is_in(GIT_LISTERS, &command) && is_first {
-                    files.kind = Kind::Lists;
+                    files.kind = FileUse::Lists;
                 }
                 if has_long(words, "--no-index") {
-                    files.kind = Kind::Reads;
+                    files.kind = FileUse::Reads;
                 }
                 if command == "grep"
                     && (has_long(words, "--no-index") || has_long(words, "--untracked"))
                 {
-                    files.kind = Kind::Reads;
+                    files.kind = FileUse::Reads;
                     files.searches = true;
                 }
             }
@@ -347,7 +347,7 @@ pub(super) fn of(run: &Run) -> Files {
             let argument = |word| Argument::new(word, how).with_tree(is_tree);
             let mut found: Vec<Argument> =
                 operands(name, words).into_iter().map(argument).collect();
-            if files.kind == Kind::Writes {
+            if files.kind == FileUse::Writes {
                 let stems: Vec<Argument> = found.iter().filter_map(decompressed).collect();
                 found.extend(stems);
             }
@@ -507,7 +507,7 @@ fn only_reads(name: &str, words: &[Word]) -> bool {
         Some((_, flags, valued, long, operands)) => {
             are_harmless(words, flags, valued, long, *operands)
         }
-        None => matches!(kind(name), Kind::Lists | Kind::Reads) && !is_in(IMPURE, name),
+        None => matches!(kind(name), FileUse::Lists | FileUse::Reads) && !is_in(IMPURE, name),
     }
 }
 
@@ -857,7 +857,7 @@ fn operands(name: &str, words: &[Word]) -> Vec<Word> {
         } else if skipped > 0 {
             skipped -= 1;
             // it may be several words
-            if kind(name) == Kind::Reads && word.literal().is_none() && !word.is_single() {
+            if kind(name) == FileUse::Reads && word.literal().is_none() && !word.is_single() {
                 found.push(word.clone());
             }
         } else {

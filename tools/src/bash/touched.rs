@@ -23,7 +23,7 @@ use crate::paths::{self, Target};
 use crate::protected::{ProtectedPlaces, is_protected};
 
 use super::commands::DYNAMIC;
-use super::files::{self, Argument, Below, Files, Kind, Searched, Use};
+use super::files::{self, Argument, Below, FileUse, Files, Searched, Use};
 use super::step::{Run, Step};
 use super::word::{self, Part, Word};
 use super::wrappers;
@@ -354,7 +354,7 @@ impl Walk<'_> {
         if self.pipes_scripts && (prints || !run.given.is_empty()) {
             self.script(run);
         }
-        if files.kind == Kind::Texts {
+        if files.kind == FileUse::Texts {
             return;
         }
         if files.has_scripts {
@@ -370,7 +370,7 @@ impl Walk<'_> {
             self.argument(argument);
         }
         let searched = files::searched_in(run);
-        if matches!(files.kind, Kind::Reads | Kind::Writes) {
+        if matches!(files.kind, FileUse::Reads | FileUse::Writes) {
             let is_read = |argument: &&Argument| {
                 let packs = files.may_write_words && argument.below != Below::Extracted;
                 argument.how == Use::Reads || packs
@@ -388,7 +388,7 @@ impl Walk<'_> {
                 self.any_file(&names);
             }
         }
-        if matches!(files.kind, Kind::Changes | Kind::Writes) {
+        if matches!(files.kind, FileUse::Changes | FileUse::Writes) {
             if run.fed {
                 self.claim(Use::Writes, DYNAMIC.to_owned());
                 self.somewhere();
@@ -501,7 +501,7 @@ impl Walk<'_> {
         if name.is_empty() || name.len() > 4_096 {
             return;
         }
-        let reads = !matches!(files.kind, Kind::Lists | Kind::Changes | Kind::Texts);
+        let reads = !matches!(files.kind, FileUse::Lists | FileUse::Changes | FileUse::Texts);
         for folder in self.starts(name) {
             let home = name.strip_prefix("~/").zip(std::env::var_os("HOME"));
             let path = match home {
@@ -533,7 +533,7 @@ impl Walk<'_> {
             let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
             if reads && (is_file || hidden) {
                 // a program such as `CC=/usr/bin/gcc` is no secret
-                let is_program = files.kind == Kind::Other && is_executable(found.as_ref());
+                let is_program = files.kind == FileUse::Other && is_executable(found.as_ref());
                 if target.inside || !is_program {
                     self.claim(Use::Reads, target.shown.clone());
                 }

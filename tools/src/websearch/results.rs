@@ -20,7 +20,7 @@ const DATES: [&str; 4] = ["page_age", "publishedDate", "published_date", "age"];
 
 /// A result as the service gives it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     title: String,
     url: String,
     date: String,
@@ -28,7 +28,7 @@ pub(super) struct Found {
 }
 
 #[cfg(test)]
-impl Found {
+impl SearchResult {
     pub(super) fn of(title: &str, url: &str, date: &str, text: &str) -> Self {
         let [title, url, date, text] = [title, url, date, text].map(str::to_owned);
         Self { title, url, date, text }
@@ -36,7 +36,7 @@ impl Found {
 }
 
 /// The results in an answer. `None` if it is none of this service's answers.
-pub(super) fn parse(vendor: SearchVendor, answer: &[u8]) -> Option<Vec<Found>> {
+pub(super) fn parse(vendor: SearchVendor, answer: &[u8]) -> Option<Vec<SearchResult>> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let results = match (vendor, &answer["web"]) {
         // it leaves out what it has not found
@@ -48,7 +48,7 @@ pub(super) fn parse(vendor: SearchVendor, answer: &[u8]) -> Option<Vec<Found>> {
     Some(results.map(|result| found(vendor, result)).collect())
 }
 
-fn found(vendor: SearchVendor, result: &Value) -> Found {
+fn found(vendor: SearchVendor, result: &Value) -> SearchResult {
     let string = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
     let texts = TEXTS.iter().flat_map(|key| match &result[key] {
         Value::String(text) => vec![text.as_str()],
@@ -60,7 +60,7 @@ fn found(vendor: SearchVendor, result: &Value) -> Found {
         SearchVendor::Brave => html::text(&text, &|| false).unwrap_or_default(),
         SearchVendor::Searxng | SearchVendor::Tavily | SearchVendor::Exa => text,
     };
-    Found {
+    SearchResult {
         title: plain(string("title")),
         url: string("url"),
         date: DATES.iter().map(|key| string(key)).find(|date| !date.is_empty()).unwrap_or_default(),
@@ -79,14 +79,14 @@ pub(super) struct Listed {
 }
 
 /// The first `count` results whose addresses `webfetch` might fetch. Each line of a service's text is indented.
-pub(super) fn list(found: Vec<Found>, count: u64, scope: Scope, private: bool) -> Listed {
+pub(super) fn list(found: Vec<SearchResult>, count: u64, scope: Scope, private: bool) -> Listed {
     // 20 results stay below the usual limit of an output
     let most = match scope {
         Scope::Web => 1_000,
         Scope::Code => 1_500,
     };
     let (mut entries, mut meta, mut left_out) = (Vec::new(), Vec::new(), 0);
-    for Found { title, url, date, text } in found {
+    for SearchResult { title, url, date, text } in found {
         if meta.len() as u64 == count {
             break;
         }

@@ -11,7 +11,8 @@ use super::lines::{Lines, Record};
 use super::media::{self, ANTHROPIC};
 use super::pairs::{self, Fault, Said, Step};
 use super::{
-    Kind, LOST, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid, word,
+    DamageKind, LOST, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid,
+    word,
 };
 use crate::{LeftOut, text};
 
@@ -91,7 +92,7 @@ fn same_ids(lines: &mut Lines<'_>, notes: &mut Notes) {
         let now = if id.is_empty() {
             let what = "the message has no `uuid`";
             let mend = "it gets one, and follows the record before it";
-            notes.add(Kind::BrokenTree, place(&lines.records[at], "uuid"), what, mend);
+            notes.add(DamageKind::BrokenTree, place(&lines.records[at], "uuid"), what, mend);
             let new = uuid(&["no uuid", &at.to_string(), &value.to_string()]);
             let parent = before.get(&group).cloned().map_or(Value::Null, Value::String);
             let value = lines.records[at].edit();
@@ -104,7 +105,7 @@ fn same_ids(lines: &mut Lines<'_>, notes: &mut Notes) {
             let what = "an earlier record has this `uuid`";
             let mend =
                 if is_same { "this copy is dropped" } else { "this record gets another one" };
-            notes.add(Kind::BrokenTree, place(&lines.records[at], "uuid"), what, mend);
+            notes.add(DamageKind::BrokenTree, place(&lines.records[at], "uuid"), what, mend);
             if is_same {
                 // Records that name this id find the first one.
                 lines.records[at].edit()["uuid"] = Value::Null;
@@ -150,7 +151,7 @@ fn parents(lines: &mut Lines<'_>, notes: &mut Notes) {
             let new = before.get(&group).cloned();
             let mend =
                 if new.is_some() { "it follows the record before it" } else { "it is the first" };
-            notes.add(Kind::BrokenTree, place(record, "parentUuid"), what, mend);
+            notes.add(DamageKind::BrokenTree, place(record, "parentUuid"), what, mend);
             record.edit()["parentUuid"] = new.map_or(Value::Null, Value::String);
         }
         before.insert(group, id);
@@ -194,7 +195,7 @@ fn cycles(lines: &mut Lines<'_>, notes: &mut Notes) {
             let new = before.get(&group(&record.value)).cloned();
             let mend =
                 if new.is_some() { "it follows the record before it" } else { "it is the first" };
-            notes.add(Kind::BrokenTree, place(record, "parentUuid"), what, mend);
+            notes.add(DamageKind::BrokenTree, place(record, "parentUuid"), what, mend);
             record.edit()["parentUuid"] = new.map_or(Value::Null, Value::String);
         }
         path.into_iter().for_each(|at| seen[at] = Seen::Rooted);
@@ -241,7 +242,7 @@ fn boundaries(lines: &mut Lines<'_>, notes: &mut Notes) {
         let record = &mut lines.records[at];
         let what = "the compaction has no summary, so the history before it is lost";
         notes.add(
-            Kind::DanglingCompaction,
+            DamageKind::DanglingCompaction,
             place(record, ""),
             what,
             "dropped: the history counts again",
@@ -357,7 +358,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn note(&mut self, kind: Kind, field: String, what: impl Into<String>, mend: &str) {
+    fn note(&mut self, kind: DamageKind, field: String, what: impl Into<String>, mend: &str) {
         self.notes.add(kind, Place(self.line, self.id, field), what, mend);
     }
 
@@ -366,13 +367,23 @@ impl Judge<'_> {
         let field = "message.content";
         if let Some(words) = content.as_str() {
             if is_blank(words) {
-                self.note(Kind::EmptyBlock, field.to_owned(), "the message is empty", "dropped");
+                self.note(
+                    DamageKind::EmptyBlock,
+                    field.to_owned(),
+                    "the message is empty",
+                    "dropped",
+                );
                 return true;
             }
             return false;
         }
         let Some(blocks) = content.as_array_mut().filter(|blocks| !blocks.is_empty()) else {
-            self.note(Kind::EmptyBlock, field.to_owned(), "the message has no content", "dropped");
+            self.note(
+                DamageKind::EmptyBlock,
+                field.to_owned(),
+                "the message has no content",
+                "dropped",
+            );
             return true;
         };
         let old = std::mem::take(blocks);
@@ -389,7 +400,7 @@ impl Judge<'_> {
         match text(block, "type") {
             "text" if is_blank(text(block, "text")) => {
                 self.note(
-                    Kind::EmptyBlock,
+                    DamageKind::EmptyBlock,
                     format!("{field}.text"),
                     "the text is empty",
                     "dropped",
@@ -405,7 +416,7 @@ impl Judge<'_> {
                         "the signature of the reasoning is not base64"
                     };
                     self.note(
-                        Kind::UnsignedReasoning,
+                        DamageKind::UnsignedReasoning,
                         format!("{field}.signature"),
                         what,
                         "dropped",
@@ -415,7 +426,7 @@ impl Judge<'_> {
             }
             "redacted_thinking" if text(block, "data").is_empty() => {
                 let what = "the hidden reasoning has no data";
-                self.note(Kind::UnsignedReasoning, format!("{field}.data"), what, "dropped");
+                self.note(DamageKind::UnsignedReasoning, format!("{field}.data"), what, "dropped");
                 return false;
             }
             "tool_use" => self.call(block, field),
@@ -431,7 +442,7 @@ impl Judge<'_> {
                 let what = "this is not a block";
                 let words = block.as_str().filter(|words| !is_blank(words)).map(str::to_owned);
                 let mend = if words.is_some() { "it becomes a block of text" } else { "dropped" };
-                self.note(Kind::EmptyBlock, field.to_owned(), what, mend);
+                self.note(DamageKind::EmptyBlock, field.to_owned(), what, mend);
                 let Some(words) = words else { return false };
                 *block = json!({ "type": "text", "text": words });
             }
@@ -444,7 +455,7 @@ impl Judge<'_> {
         if let Some(id) = self.ids.get(text(block, "id")) {
             let what = format!("`{}` is no id for a call", word(text(block, "id")));
             let field = format!("{field}.id");
-            self.note(Kind::BadCallId, field, what, "the call and its result get another id");
+            self.note(DamageKind::BadCallId, field, what, "the call and its result get another id");
             block["id"] = id.clone().into();
         }
         let name = text(block, "name");
@@ -453,10 +464,10 @@ impl Judge<'_> {
             let name = plain(name, LONGEST_NAME);
             let mend = format!("the call gets the name `{}`", word(&name));
             block["name"] = name.into();
-            self.note(Kind::BadName, format!("{field}.name"), what, &mend);
+            self.note(DamageKind::BadName, format!("{field}.name"), what, &mend);
         }
         if let Some(what) = mend_input(&mut block["input"]) {
-            self.note(Kind::BadInput, format!("{field}.input"), what, "it becomes an object");
+            self.note(DamageKind::BadInput, format!("{field}.input"), what, "it becomes an object");
         }
     }
 
@@ -487,7 +498,7 @@ impl Judge<'_> {
                     format!("the type is `{mime}`, not `{}`", word(text(source, "media_type")));
                 block["source"]["media_type"] = mime.into();
                 let field = format!("{field}.source.media_type");
-                self.note(Kind::BadMedia, field, what, "the type is corrected");
+                self.note(DamageKind::BadMedia, field, what, "the type is corrected");
             }
             Ok(_) => {}
             Err(fault) => {
@@ -497,7 +508,7 @@ impl Judge<'_> {
                 };
                 let what = if is_image { "image" } else { "document" };
                 self.note(
-                    Kind::BadMedia,
+                    DamageKind::BadMedia,
                     format!("{field}.source.data"),
                     format!("the {what} is unusable: {why}"),
                     "a text takes its place",
@@ -557,7 +568,7 @@ fn pictures(lines: &mut Lines<'_>, conversation: &[usize], notes: &mut Notes) {
         let record = &mut lines.records[at];
         let field = path[1..].replace('/', ".");
         let what = format!("the image is unusable: {why}");
-        notes.add(Kind::BadMedia, place(record, field), what, "a text takes its place");
+        notes.add(DamageKind::BadMedia, place(record, field), what, "a text takes its place");
         if let Some(block) = record.edit().pointer_mut(&path) {
             *block = left_out("image", &why);
         }
@@ -595,7 +606,7 @@ fn alone(lines: &mut Lines<'_>, conversation: &[usize], notes: &mut Notes) {
             }
             let field = format!("message.content[{}]", content(&record.value).len() - 1);
             let what = "the reply ends in its reasoning";
-            notes.add(Kind::ReasoningAlone, place(record, field), what, "dropped");
+            notes.add(DamageKind::ReasoningAlone, place(record, field), what, "dropped");
             record.edit()["message"]["content"].as_array_mut().and_then(Vec::pop);
         }
         record.is_dropped =
@@ -627,29 +638,29 @@ fn results(
                 let (at, index) = places[call];
                 lines.records[at].edit()["message"]["content"][index]["id"] = to.into();
                 let what = "an earlier call has this id";
-                (Kind::DoubledCallId, call, what, "the call and its result get another id")
+                (DamageKind::DoubledCallId, call, what, "the call and its result get another id")
             }
             Fault::Orphan { call } => {
                 added.push((call, call, Value::Null));
                 let mend = "a result is added: the outcome is unknown";
-                (Kind::OrphanCall, call, "the call has no result", mend)
+                (DamageKind::OrphanCall, call, "the call has no result", mend)
             }
             Fault::Misplaced { result, call } => {
                 let (at, index) = places[result];
                 gone.entry(at).or_default().insert(index);
                 added.push((call, result, Value::Null));
                 let what = "the result does not follow its call";
-                (Kind::MisplacedResult, result, what, "it moves to its call")
+                (DamageKind::MisplacedResult, result, what, "it moves to its call")
             }
             Fault::Doubled { result } => {
                 let (at, index) = places[result];
                 gone.entry(at).or_default().insert(index);
-                (Kind::DoubledResult, result, "the call has a result already", "dropped")
+                (DamageKind::DoubledResult, result, "the call has a result already", "dropped")
             }
             Fault::Stray { result } => {
                 let (at, index) = places[result];
                 gone.entry(at).or_default().insert(index);
-                (Kind::OrphanResult, result, "the result has no call", "dropped")
+                (DamageKind::OrphanResult, result, "the result has no call", "dropped")
             }
         };
         let (at, index) = places[step];
@@ -783,7 +794,7 @@ fn beginning(
         return None;
     }
     let (what, mend) = ("the conversation begins with an answer", "a prompt is added that says so");
-    notes.add(Kind::LostBeginning, place(record, ""), what, mend);
+    notes.add(DamageKind::LostBeginning, place(record, ""), what, mend);
     let id = uuid(&["beginning", text(&record.value, "uuid")]);
     // The first record of the file may be a side branch of the reply: the prompt precedes the root.
     let root = root(lines, left.next_back().unwrap_or(first));

@@ -6,7 +6,7 @@ use super::lines::{Lines, Record};
 use super::media::{self, OPENAI};
 use super::pairs::{self, Fault, Said, Step};
 use super::{
-    Kind, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid, word,
+    DamageKind, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid, word,
 };
 use crate::{data_url, text};
 
@@ -81,7 +81,7 @@ fn head(lines: &Lines<'_>, notes: &mut Notes) -> Vec<(usize, Record)> {
     let head = json!({ "timestamp": time, "type": "session_meta", "payload": meta });
     let what = "the line `session_meta` is missing, by which Codex finds the session";
     notes.add(
-        Kind::BrokenTree,
+        DamageKind::BrokenTree,
         Place(first.line, "", String::new()),
         what,
         "one with a new id is added",
@@ -99,7 +99,12 @@ fn compactions(lines: &mut Lines<'_>, notes: &mut Notes) {
         if is_blank(text(payload, "message")) && history.is_none_or(Vec::is_empty) {
             let what = "the compaction has no summary, so the history before it is lost";
             let place = Place(record.line, "", "payload.message".to_owned());
-            notes.add(Kind::DanglingCompaction, place, what, "dropped: the history counts again");
+            notes.add(
+                DamageKind::DanglingCompaction,
+                place,
+                what,
+                "dropped: the history counts again",
+            );
             record.is_dropped = true;
         }
     }
@@ -150,17 +155,17 @@ fn items(lines: &mut Lines<'_>, notes: &mut Notes) {
 }
 
 /// Mends a message. Answers whether nothing is left of it.
-fn message(item: &mut Value, mut note: impl FnMut(Kind, &str, String, &str)) -> bool {
+fn message(item: &mut Value, mut note: impl FnMut(DamageKind, &str, String, &str)) -> bool {
     if let Some(words) = item["content"].as_str() {
         if is_blank(words) {
-            note(Kind::EmptyBlock, "content", "the message is empty".to_owned(), "dropped");
+            note(DamageKind::EmptyBlock, "content", "the message is empty".to_owned(), "dropped");
             return true;
         }
         return false;
     }
     let blocks = item.get_mut("content").and_then(Value::as_array_mut);
     let Some(blocks) = blocks.filter(|blocks| !blocks.is_empty()) else {
-        note(Kind::EmptyBlock, "content", "the message has no content".to_owned(), "dropped");
+        note(DamageKind::EmptyBlock, "content", "the message has no content".to_owned(), "dropped");
         return true;
     };
     *blocks = parts(std::mem::take(blocks), "content", &mut note);
@@ -171,20 +176,20 @@ fn message(item: &mut Value, mut note: impl FnMut(Kind, &str, String, &str)) -> 
 fn parts(
     old: Vec<Value>,
     field: &str,
-    note: &mut impl FnMut(Kind, &str, String, &str),
+    note: &mut impl FnMut(DamageKind, &str, String, &str),
 ) -> Vec<Value> {
     let mut kept = Vec::new();
     for (index, mut part) in old.into_iter().enumerate() {
         match text(&part, "type") {
             "input_text" | "output_text" if is_blank(text(&part, "text")) => {
                 let field = format!("{field}[{index}].text");
-                note(Kind::EmptyBlock, &field, "the text is empty".to_owned(), "dropped");
+                note(DamageKind::EmptyBlock, &field, "the text is empty".to_owned(), "dropped");
                 continue;
             }
             "" => {
                 let field = format!("{field}[{index}]");
                 note(
-                    Kind::EmptyBlock,
+                    DamageKind::EmptyBlock,
                     &field,
                     "this is not a part of a message".to_owned(),
                     "dropped",
@@ -202,7 +207,7 @@ fn parts(
     kept
 }
 
-fn image(part: &mut Value, field: &str, note: &mut impl FnMut(Kind, &str, String, &str)) {
+fn image(part: &mut Value, field: &str, note: &mut impl FnMut(DamageKind, &str, String, &str)) {
     let url = text(part, "image_url");
     if !url.starts_with("data:") && !url.is_empty() {
         return;
@@ -213,7 +218,7 @@ fn image(part: &mut Value, field: &str, note: &mut impl FnMut(Kind, &str, String
         Err(media::Fault::Type(is)) if is != media::PDF => {
             let what = format!("the type is `{is}`, not `{}`", word(mime));
             part["image_url"] = format!("data:{is};base64,{base64}").into();
-            note(Kind::BadMedia, field, what, "the type is corrected");
+            note(DamageKind::BadMedia, field, what, "the type is corrected");
         }
         Err(fault) => {
             let why = match fault {
@@ -222,7 +227,7 @@ fn image(part: &mut Value, field: &str, note: &mut impl FnMut(Kind, &str, String
             };
             *part = left_out(&why);
             note(
-                Kind::BadMedia,
+                DamageKind::BadMedia,
                 field,
                 format!("the image is unusable: {why}"),
                 "a text takes its place",
@@ -238,13 +243,13 @@ fn left_out(why: &str) -> Value {
 fn call(
     item: &mut Value,
     ids: &std::collections::HashMap<String, String>,
-    mut note: impl FnMut(Kind, &str, String, &str),
+    mut note: impl FnMut(DamageKind, &str, String, &str),
 ) {
     let id = item["call_id"].as_str().or_else(|| item["id"].as_str()).unwrap_or_default();
     if let Some(new) = ids.get(id) {
         let what = format!("`{}` is no id for a call", word(id));
         item["call_id"] = new.clone().into();
-        note(Kind::BadCallId, "call_id", what, "the call and its result get another id");
+        note(DamageKind::BadCallId, "call_id", what, "the call and its result get another id");
     }
     let kind = text(item, "type");
     if kind == "local_shell_call" {
@@ -256,7 +261,7 @@ fn call(
         let name = plain(name, LONGEST);
         let mend = format!("the call gets the name `{}`", word(&name));
         item["name"] = name.into();
-        note(Kind::BadName, "name", what, &mend);
+        note(DamageKind::BadName, "name", what, &mend);
     }
     if text(item, "type") != "function_call" {
         return;
@@ -272,10 +277,10 @@ fn call(
     mend_input(&mut input);
     item["arguments"] = input.to_string().into();
     let what = "the call's arguments are not the text of a JSON object".to_owned();
-    note(Kind::BadInput, "arguments", what, "they become an object");
+    note(DamageKind::BadInput, "arguments", what, "they become an object");
 }
 
-fn output(item: &mut Value, mut note: impl FnMut(Kind, &str, String, &str)) {
+fn output(item: &mut Value, mut note: impl FnMut(DamageKind, &str, String, &str)) {
     let Some(parts_) = item.get_mut("output").and_then(Value::as_array_mut) else { return };
     let old = std::mem::take(parts_);
     let kept = parts(old, "output", &mut note);
@@ -302,9 +307,9 @@ fn reasoning(lines: &mut Lines<'_>, notes: &mut Notes) {
         }
         let (kind, field, what) = if is_openai && text(item, "encrypted_content").is_empty() {
             let what = "the reasoning has no `encrypted_content`";
-            (Kind::UnsignedReasoning, "encrypted_content", what)
+            (DamageKind::UnsignedReasoning, "encrypted_content", what)
         } else if !is_followed {
-            (Kind::ReasoningAlone, "", "no text or call follows the reasoning")
+            (DamageKind::ReasoningAlone, "", "no text or call follows the reasoning")
         } else {
             continue;
         };
@@ -350,7 +355,7 @@ fn pictures(lines: &mut Lines<'_>, notes: &mut Notes) {
         let why = format!("{count} images, limit {}", OPENAI.most);
         let field = format!("{key}[{index}]");
         let what = format!("the image is unusable: {why}");
-        notes.add(Kind::BadMedia, place(record, &field), what, "a text takes its place");
+        notes.add(DamageKind::BadMedia, place(record, &field), what, "a text takes its place");
         item_mut(record)[key][index] = left_out(&why);
     }
 }
@@ -380,7 +385,12 @@ fn results(lines: &mut Lines<'_>, notes: &mut Notes) -> Vec<(usize, Record)> {
                 let at = places[call];
                 let what = "an earlier call has this id";
                 let mend = "the call and its result get another id";
-                notes.add(Kind::DoubledCallId, place(&lines.records[at], "call_id"), what, mend);
+                notes.add(
+                    DamageKind::DoubledCallId,
+                    place(&lines.records[at], "call_id"),
+                    what,
+                    mend,
+                );
                 item_mut(&mut lines.records[at])["call_id"] = to.into();
                 continue;
             }
@@ -388,7 +398,7 @@ fn results(lines: &mut Lines<'_>, notes: &mut Notes) -> Vec<(usize, Record)> {
                 let at = places[call];
                 inserts.push((at + 1, at, unknown(&lines.records[at])));
                 (
-                    Kind::OrphanCall,
+                    DamageKind::OrphanCall,
                     at,
                     "the call has no result",
                     "a result is added: the outcome is unknown",
@@ -401,15 +411,20 @@ fn results(lines: &mut Lines<'_>, notes: &mut Notes) -> Vec<(usize, Record)> {
                 let at = places[call];
                 inserts.push((at + 1, at, Record::new(line, value)));
                 let what = "the output does not follow its call";
-                (Kind::MisplacedResult, places[result], what, "it moves to its call")
+                (DamageKind::MisplacedResult, places[result], what, "it moves to its call")
             }
             Fault::Doubled { result } => {
                 lines.records[places[result]].is_dropped = true;
-                (Kind::DoubledResult, places[result], "the call has an output already", "dropped")
+                (
+                    DamageKind::DoubledResult,
+                    places[result],
+                    "the call has an output already",
+                    "dropped",
+                )
             }
             Fault::Stray { result } => {
                 lines.records[places[result]].is_dropped = true;
-                (Kind::OrphanResult, places[result], "the output has no call", "dropped")
+                (DamageKind::OrphanResult, places[result], "the output has no call", "dropped")
             }
         };
         let name = item(&lines.records[at].value).map(|item| word(text(item, "name")));

@@ -7,7 +7,7 @@ use std::ops::Range;
 use leftfold_framing::surrogates;
 use serde_json::{Deserializer, Value};
 
-use super::{Kind, Notes, Place};
+use super::{DamageKind, Notes, Place};
 use crate::UnreadableFile;
 
 /// Places in a torn line at which a whole record is looked for.
@@ -91,7 +91,7 @@ impl<'a> Lines<'a> {
             (_, true) => "each of its objects gets a line",
             (_, false) => "its whole objects are kept, the rest is dropped",
         };
-        notes.add(Kind::BrokenLine, Place(number, "", String::new()), what, mend);
+        notes.add(DamageKind::BrokenLine, Place(number, "", String::new()), what, mend);
         self.records.extend(found.into_iter().map(|value| Record::new(number, value)));
     }
 

@@ -42,7 +42,7 @@ const LOST: &str = "[The beginning of this conversation is lost.]";
 
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DamageKind {
     BrokenLine,
     BrokenTree,
     LostBeginning,
@@ -71,7 +71,7 @@ pub enum Severity {
     Error,
 }
 
-impl Kind {
+impl DamageKind {
     /// All kinds.
     pub const ALL: [Self; 17] = [
         Self::BrokenLine,
@@ -142,7 +142,7 @@ impl Kind {
 /// One place with damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    pub kind: Kind,
+    pub kind: DamageKind,
     /// The line of the file, from 1.
     pub line: usize,
     /// The record's own id; empty if it has none.
@@ -264,7 +264,7 @@ struct Place<'a>(usize, &'a str, String);
 impl Notes {
     fn add(
         &mut self,
-        kind: Kind,
+        kind: DamageKind,
         Place(line, id, field): Place<'_>,
         what: impl Into<String>,
         mend: impl Into<String>,

@@ -8,7 +8,8 @@ use serde_json::{Deserializer, Value, json};
 
 use super::media::{self, ANTHROPIC, Limits, OPENAI};
 use super::{
-    Kind, LOST, Notes, Place, UNKNOWN, hash, is_blank, is_plain, mend_input, plain, plain_id, word,
+    DamageKind, LOST, Notes, Place, UNKNOWN, hash, is_blank, is_plain, mend_input, plain, plain_id,
+    word,
 };
 use crate::{UnreadableFile, data_url, text};
 
@@ -66,7 +67,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
     let lossy = String::from_utf8_lossy(bytes);
     if lossy.as_bytes() != bytes {
         notes.add(
-            Kind::BrokenLine,
+            DamageKind::BrokenLine,
             Place(1, "", String::new()),
             "the file is not UTF-8",
             "its text is repaired",
@@ -78,7 +79,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
     let first = 1 + lossy[..start].matches('\n').count();
     if !is_blank(&lossy[..start]) {
         let place = Place(1, "", String::new());
-        notes.add(Kind::BrokenLine, place, "text precedes the session", "dropped");
+        notes.add(DamageKind::BrokenLine, place, "text precedes the session", "dropped");
     }
     let text = &lossy[start..];
     let repaired = surrogates::repair(text);
@@ -89,7 +90,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
             if matches!(repaired, std::borrow::Cow::Owned(_)) {
                 let place = Place(first, "", String::new());
                 notes.add(
-                    Kind::BrokenLine,
+                    DamageKind::BrokenLine,
                     place,
                     "half a character in a text",
                     "its text is repaired",
@@ -98,7 +99,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
             if !is_blank(&repaired[end..]) {
                 let line = first + repaired[..end].matches('\n').count();
                 let place = Place(line, "", String::new());
-                notes.add(Kind::BrokenLine, place, "text follows the session", "dropped");
+                notes.add(DamageKind::BrokenLine, place, "text follows the session", "dropped");
             }
             return Ok((repaired[..end].to_owned(), first));
         }
@@ -111,7 +112,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
     let line = first + repaired.matches('\n').count();
     let what = format!("the session is cut off: {error}");
     let mend = "it ends after the last whole part";
-    notes.add(Kind::BrokenLine, Place(line, "", String::new()), what, mend);
+    notes.add(DamageKind::BrokenLine, Place(line, "", String::new()), what, mend);
     Ok((closed, first))
 }
 
@@ -234,7 +235,7 @@ impl Session {
             let field = |name: &str| format!("messages[{index}]{name}");
             if !is_whole {
                 let what = "the message has no id or no role";
-                notes.add(Kind::BrokenTree, Place(line, "", field("")), what, "dropped");
+                notes.add(DamageKind::BrokenTree, Place(line, "", field("")), what, "dropped");
                 continue;
             }
             let id = text(info, "id").to_owned();
@@ -244,7 +245,7 @@ impl Session {
             } else {
                 let what = "the message has no list of parts";
                 notes.add(
-                    Kind::BrokenTree,
+                    DamageKind::BrokenTree,
                     Place(line, &id, field(".parts")),
                     what,
                     "it gets an empty one",
@@ -258,7 +259,7 @@ impl Session {
                     kept.push(Part { line, index: part, value, is_dropped: false });
                 } else {
                     let place = Place(line, &id, field(&format!(".parts[{part}]")));
-                    notes.add(Kind::BrokenTree, place, "the part has no type", "dropped");
+                    notes.add(DamageKind::BrokenTree, place, "the part has no type", "dropped");
                 }
             }
             messages.push(Message { line, index, value, parts: kept, is_dropped: false });
@@ -315,7 +316,12 @@ impl Session {
             if !known.insert(id.clone()) {
                 let what = "an earlier message has this id";
                 let new = format!("{id}x{}", &hash(&[&id, &message.index.to_string()])[..4]);
-                notes.add(Kind::BrokenTree, message.place(".info.id"), what, "it gets another one");
+                notes.add(
+                    DamageKind::BrokenTree,
+                    message.place(".info.id"),
+                    what,
+                    "it gets another one",
+                );
                 message.value["info"]["id"] = new.clone().into();
                 known.insert(new);
             }
@@ -334,12 +340,12 @@ impl Session {
                 match first {
                     Some((first, _)) if call.is_string() && *first == call => {
                         let what = "the call is there already, with its result";
-                        notes.add(Kind::DoubledResult, place(), what, "dropped");
+                        notes.add(DamageKind::DoubledResult, place(), what, "dropped");
                         part.is_dropped = true;
                     }
                     Some((_, first)) if *first == content => {
                         notes.add(
-                            Kind::BrokenTree,
+                            DamageKind::BrokenTree,
                             place(),
                             "the part is there already",
                             "dropped",
@@ -348,7 +354,7 @@ impl Session {
                     }
                     Some(_) => {
                         notes.add(
-                            Kind::BrokenTree,
+                            DamageKind::BrokenTree,
                             place(),
                             "an earlier part has this id",
                             "it gets another one",
@@ -379,7 +385,7 @@ impl Session {
             {
                 let what = format!("the message names the session `{}`", word(named));
                 notes.add(
-                    Kind::BrokenTree,
+                    DamageKind::BrokenTree,
                     message.place(".info.sessionID"),
                     what,
                     "it names its own",
@@ -392,7 +398,7 @@ impl Session {
             {
                 let what = format!("the prompt `{}` of this answer is missing", word(parent));
                 let mend = "it belongs to the prompt before it";
-                notes.add(Kind::BrokenTree, message.place(".info.parentID"), what, mend);
+                notes.add(DamageKind::BrokenTree, message.place(".info.parentID"), what, mend);
                 message.value["info"]["parentID"] = prompt.clone().into();
             }
             if message.is("user") {
@@ -410,7 +416,7 @@ impl Session {
                         let what = format!("the part names `{}`", word(named));
                         let place = Place(part.line, text(&part.value, "id"), field);
                         notes.add(
-                            Kind::BrokenTree,
+                            DamageKind::BrokenTree,
                             place,
                             what,
                             "it names its own message and session",
@@ -438,12 +444,12 @@ impl Session {
                 let is_fine = is_plain(&id, usize::MAX);
                 if !is_fine {
                     let what = format!("`{}` is no id for a call", word(&id));
-                    notes.add(Kind::BadCallId, place, what, "the call gets another id");
+                    notes.add(DamageKind::BadCallId, place, what, "the call gets another id");
                 } else if known.insert(id.clone()) {
                     continue;
                 } else {
                     let what = format!("an earlier call has the id `{}`", word(&id));
-                    notes.add(Kind::DoubledCallId, place, what, "the call gets another id");
+                    notes.add(DamageKind::DoubledCallId, place, what, "the call gets another id");
                 }
                 let new = plain_id(&id, &salt);
                 known.insert(new.clone());
@@ -485,7 +491,7 @@ impl Session {
             let field = format!("messages[{index_of}].parts[{}].url", part.index);
             let what = format!("the image is unusable: {why}");
             let place = Place(part.line, text(&part.value, "id"), field);
-            notes.add(Kind::BadMedia, place, what, "a text takes its place");
+            notes.add(DamageKind::BadMedia, place, what, "a text takes its place");
             part.leave_out(&why);
         }
     }
@@ -495,7 +501,7 @@ impl Session {
         let Some(first) = self.messages.first().filter(|first| !first.is("user")) else { return };
         let (what, mend) =
             ("the conversation begins with an answer", "a prompt is added that says so");
-        notes.add(Kind::LostBeginning, first.place(""), what, mend);
+        notes.add(DamageKind::LostBeginning, first.place(""), what, mend);
         let info = &first.value["info"];
         let (session, id) = (&info["sessionID"], first.id());
         // Ids sort by time: this one is directly before the answer's.
@@ -549,7 +555,7 @@ impl Message {
         if is_summary && !self.parts.iter().any(|part| part.is("text")) {
             let what = "the summary has no text, so the history before it is lost";
             let mend = "it is no summary any more: the history counts again";
-            notes.add(Kind::DanglingCompaction, self.place(".info.summary"), what, mend);
+            notes.add(DamageKind::DanglingCompaction, self.place(".info.summary"), what, mend);
             self.value["info"]["summary"] = false.into();
         }
         let created = &self.value["info"]["time"]["created"];
@@ -561,7 +567,7 @@ impl Message {
             let end = ends.max().max(created.as_u64());
             let what = "the answer never ended";
             notes.add(
-                Kind::UnfinishedReply,
+                DamageKind::UnfinishedReply,
                 self.place(".info.time.completed"),
                 what,
                 "it ends with its last part",
@@ -579,18 +585,18 @@ impl Part {
     fn judge(&mut self, message: usize, provider: &str, limits: &Limits, notes: &mut Notes) {
         let field = format!("messages[{message}].parts[{}]", self.index);
         let (line, id) = (self.line, text(&self.value, "id").to_owned());
-        let mut note = |kind: Kind, name: &str, what: String, mend: &str| {
+        let mut note = |kind: DamageKind, name: &str, what: String, mend: &str| {
             notes.add(kind, Place(line, &id, format!("{field}{name}")), what, mend);
         };
         match text(&self.value, "type") {
             "text" if is_blank(text(&self.value, "text")) => {
-                note(Kind::EmptyBlock, ".text", "the text is empty".to_owned(), "dropped");
+                note(DamageKind::EmptyBlock, ".text", "the text is empty".to_owned(), "dropped");
                 self.is_dropped = true;
             }
             "reasoning" => {
                 let unsigned = unsigned(&self.value["metadata"], provider);
                 if let Some((name, what)) = unsigned {
-                    note(Kind::UnsignedReasoning, name, what.to_owned(), "dropped");
+                    note(DamageKind::UnsignedReasoning, name, what.to_owned(), "dropped");
                     self.is_dropped = true;
                 }
             }
@@ -604,7 +610,7 @@ impl Part {
         &mut self,
         provider: &str,
         limits: &Limits,
-        note: &mut impl FnMut(Kind, &str, String, &str),
+        note: &mut impl FnMut(DamageKind, &str, String, &str),
     ) {
         let longest = if provider == "anthropic" { LONGEST_NAMES.0 } else { LONGEST_NAMES.1 };
         let name = text(&self.value, "tool");
@@ -612,7 +618,7 @@ impl Part {
             let what = format!("`{}` is no name for a tool", word(name));
             let name = plain(name, longest);
             note(
-                Kind::BadName,
+                DamageKind::BadName,
                 ".tool",
                 what,
                 &format!("the call gets the name `{}`", word(&name)),
@@ -624,7 +630,7 @@ impl Part {
         }
         let state = &mut self.value["state"];
         if let Some(what) = mend_input(&mut state["input"]) {
-            note(Kind::BadInput, ".state.input", what.to_owned(), "it becomes an object");
+            note(DamageKind::BadInput, ".state.input", what.to_owned(), "it becomes an object");
         }
         let is_ended = match text(state, "status") {
             "completed" => state["output"].is_string(),
@@ -637,7 +643,12 @@ impl Part {
                 status => format!("the status `{}`", word(status)),
             };
             let what = format!("the call has no result, and {status}");
-            note(Kind::OrphanCall, ".state", what, "it gets a result: the outcome is unknown");
+            note(
+                DamageKind::OrphanCall,
+                ".state",
+                what,
+                "it gets a result: the outcome is unknown",
+            );
             let start = state["time"]["start"].as_u64().unwrap_or_default();
             let time = json!({ "start": start, "end": start });
             *state = json!({ "status": "error", "input": state["input"], "error": UNKNOWN, "time": time });
@@ -661,7 +672,7 @@ impl Part {
         }
     }
 
-    fn file(&mut self, limits: &Limits, note: &mut impl FnMut(Kind, &str, String, &str)) {
+    fn file(&mut self, limits: &Limits, note: &mut impl FnMut(DamageKind, &str, String, &str)) {
         if let Some(why) = mend_file(&mut self.value, limits, ".url", note) {
             self.leave_out(&why);
         }
@@ -685,7 +696,7 @@ fn mend_file(
     file: &mut Value,
     limits: &Limits,
     name: &str,
-    note: &mut impl FnMut(Kind, &str, String, &str),
+    note: &mut impl FnMut(DamageKind, &str, String, &str),
 ) -> Option<String> {
     let (mime, url) = (text(file, "mime"), text(file, "url"));
     let is_known = mime.starts_with("image/") || mime == media::PDF;
@@ -700,12 +711,17 @@ fn mend_file(
             let url = format!("data:{is};base64,{base64}");
             file["mime"] = is.into();
             file["url"] = url.into();
-            note(Kind::BadMedia, name, what, "the type is corrected");
+            note(DamageKind::BadMedia, name, what, "the type is corrected");
             return None;
         }
         Err(media::Fault::Unusable(why)) => why,
     };
-    note(Kind::BadMedia, name, format!("the file is unusable: {why}"), "a text takes its place");
+    note(
+        DamageKind::BadMedia,
+        name,
+        format!("the file is unusable: {why}"),
+        "a text takes its place",
+    );
     Some(why)
 }
 

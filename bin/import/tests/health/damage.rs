@@ -2,7 +2,7 @@
 //! crash, a full disk, a cut-off pipe, another provider.
 
 use leftfold_import::Origin;
-use leftfold_import::health::Kind;
+use leftfold_import::health::DamageKind;
 use serde_json::{Value, json};
 
 use crate::random::{Random, claude_image, png};
@@ -11,7 +11,7 @@ use crate::sessions::{Entry, RecordKind, Session};
 /// Planted damage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planted {
-    pub(crate) kind: Kind,
+    pub(crate) kind: DamageKind,
     /// The entry in whose lines it must be found; `None`: anywhere.
     pub(crate) tag: Option<usize>,
     pub(crate) turn: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Planted {
 /// Plants damage of this kind into a turn, if the turn has a place for it.
 pub(crate) fn plant(
     session: &mut Session,
-    kind: Kind,
+    kind: DamageKind,
     turn: usize,
     random: &mut Random,
 ) -> Option<Planted> {
@@ -129,15 +129,20 @@ fn broken_line(session: &mut Session, turn: usize, random: &mut Random) -> Optio
     Some(tag)
 }
 
-fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -> Option<usize> {
+fn claude(
+    session: &mut Session,
+    kind: DamageKind,
+    turn: usize,
+    random: &mut Random,
+) -> Option<usize> {
     let call = session.any(turn, RecordKind::Call, random)?;
     let block = |session: &mut Session, at: usize, key: &str, value: Value| {
         session.value(at)["message"]["content"][0][key] = value;
         session.entries[at].tag
     };
     Some(match kind {
-        Kind::BrokenLine => return broken_line(session, turn, random),
-        Kind::BrokenTree => match random.below(3) {
+        DamageKind::BrokenLine => return broken_line(session, turn, random),
+        DamageKind::BrokenTree => match random.below(3) {
             0 => {
                 let at = session.any(turn, RecordKind::Text, random)?;
                 session.value(at)["parentUuid"] = random.uuid().into();
@@ -155,25 +160,25 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
                 session.entries[at].tag
             }
         },
-        Kind::LostBeginning => {
+        DamageKind::LostBeginning => {
             let at = *session.of(turn, RecordKind::Prompt).first().filter(|_| turn == 0)?;
             let first = session.of(turn, RecordKind::Reasoning);
             let tag = session.entries[*first.first()?].tag;
             session.remove(at);
             tag
         }
-        Kind::DanglingCompaction => {
+        DamageKind::DanglingCompaction => {
             let summary = *session.of(turn, RecordKind::Summary).first()?;
             session.remove(summary);
             session.entries[*session.of(turn, RecordKind::Boundary).first()?].tag
         }
-        Kind::OrphanCall => {
+        DamageKind::OrphanCall => {
             let tag = session.entries[call].tag;
             let (_, result) = session.pair(call);
             session.remove(result);
             tag
         }
-        Kind::OrphanResult => {
+        DamageKind::OrphanResult => {
             let (_, result) = session.pair(call);
             let Entry { tag, value, .. } = session.entries[result].clone();
             // Without its call, a branch of its own would not be sent.
@@ -181,12 +186,12 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
             session.remove(call);
             tag
         }
-        Kind::DoubledResult => {
+        DamageKind::DoubledResult => {
             let (_, result) = session.pair(call);
             let copy = session.entries[result].value.clone();
             session.chain(result, RecordKind::Other, copy, random)
         }
-        Kind::MisplacedResult => {
+        DamageKind::MisplacedResult => {
             let (_, result) = session.pair(call);
             let near = session.entries[result].value.clone();
             let tag = session.entries[result].tag;
@@ -203,21 +208,21 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
             session.insert(result, turn, RecordKind::Other, said);
             tag
         }
-        Kind::DoubledCallId => return doubled(session, turn, call, random),
-        Kind::BadCallId => {
+        DamageKind::DoubledCallId => return doubled(session, turn, call, random),
+        DamageKind::BadCallId => {
             let (_, result) = session.pair(call);
             block(session, result, "tool_use_id", "call 1!".into());
             block(session, call, "id", "call 1!".into())
         }
-        Kind::BadInput => {
+        DamageKind::BadInput => {
             let inputs = [json!("{\"a\":1}"), json!("text"), json!(5), json!(null), json!([1])];
             block(session, call, "input", random.pick(&inputs)?.clone())
         }
-        Kind::BadName => {
+        DamageKind::BadName => {
             let names = ["my tool!", "", "\u{e9}"];
             block(session, call, "name", (*random.pick(&names)?).into())
         }
-        Kind::EmptyBlock => {
+        DamageKind::EmptyBlock => {
             let at = session.any(turn, RecordKind::Text, random)?;
             match random.below(3) {
                 0 => block(session, at, "text", " \n".into()),
@@ -233,7 +238,7 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
                 }
             }
         }
-        Kind::UnsignedReasoning => {
+        DamageKind::UnsignedReasoning => {
             let at = session.any(turn, RecordKind::Reasoning, random)?;
             let is_hidden =
                 session.entries[at].value["message"]["content"][0]["type"] == "redacted_thinking";
@@ -242,8 +247,8 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
             let key = if is_hidden { "data" } else { "signature" };
             block(session, at, key, random.pick(&values[..count])?.clone())
         }
-        Kind::ReasoningAlone => alone(session, turn)?,
-        Kind::BadMedia => {
+        DamageKind::ReasoningAlone => alone(session, turn)?,
+        DamageKind::BadMedia => {
             let image = image(random);
             let prompt = *session.of(turn, RecordKind::Prompt).first()?;
             let image = claude_image(image.0, &image.1);
@@ -251,7 +256,7 @@ fn claude(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -
                 json!([{ "type": "text", "text": "Look." }, image]);
             session.entries[prompt].tag
         }
-        Kind::UnfinishedReply => return None,
+        DamageKind::UnfinishedReply => return None,
     })
 }
 
@@ -309,35 +314,40 @@ fn item(session: &mut Session, at: usize) -> &mut Value {
     if value["payload"].is_object() { &mut value["payload"] } else { value }
 }
 
-fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -> Option<usize> {
+fn codex(
+    session: &mut Session,
+    kind: DamageKind,
+    turn: usize,
+    random: &mut Random,
+) -> Option<usize> {
     let call = session.any(turn, RecordKind::Call, random)?;
     let tag = session.entries[call].tag;
     let (_, result) = session.pair(call);
     let tag_of_result = session.entries[result].tag;
     Some(match kind {
-        Kind::BrokenLine => return broken_line(session, turn, random),
-        Kind::BrokenTree => {
+        DamageKind::BrokenLine => return broken_line(session, turn, random),
+        DamageKind::BrokenTree => {
             session.entries.remove(*session.of(turn, RecordKind::Head).first()?);
             session.entries.first()?.tag
         }
-        Kind::DanglingCompaction => {
+        DamageKind::DanglingCompaction => {
             let at = *session.of(turn, RecordKind::Boundary).first()?;
             session.value(at)["payload"]["message"] = "".into();
             session.entries[at].tag
         }
-        Kind::OrphanCall => {
+        DamageKind::OrphanCall => {
             session.entries.remove(result);
             tag
         }
-        Kind::OrphanResult => {
+        DamageKind::OrphanResult => {
             session.entries.remove(call);
             tag_of_result
         }
-        Kind::DoubledResult => {
+        DamageKind::DoubledResult => {
             let copy = session.entries[result].value.clone();
             session.insert(result + 1, turn, RecordKind::Other, copy)
         }
-        Kind::MisplacedResult => {
+        DamageKind::MisplacedResult => {
             let words = session.word();
             let content = json!([{ "type": "input_text", "text": words }]);
             let said =
@@ -345,14 +355,14 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             session.insert(result, turn, RecordKind::Other, said);
             tag_of_result
         }
-        Kind::DoubledCallId => return doubled(session, turn, call, random),
-        Kind::BadCallId => {
+        DamageKind::DoubledCallId => return doubled(session, turn, call, random),
+        DamageKind::BadCallId => {
             let id = if random.one_in(2) { String::new() } else { "x".repeat(70) };
             item(session, result)["call_id"] = id.clone().into();
             item(session, call)["call_id"] = id.into();
             tag
         }
-        Kind::BadInput => {
+        DamageKind::BadInput => {
             let item = item(session, call);
             if item["type"] != "function_call" {
                 return None;
@@ -362,7 +372,7 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             item["arguments"] = random.pick(&inputs)?.clone();
             tag
         }
-        Kind::BadName => {
+        DamageKind::BadName => {
             let item = item(session, call);
             if item["type"] == "local_shell_call" {
                 return None;
@@ -370,7 +380,7 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             item["name"] = (*random.pick(&["my tool", "", "\u{e9}"])?).into();
             tag
         }
-        Kind::EmptyBlock => {
+        DamageKind::EmptyBlock => {
             let at = session.any(turn, RecordKind::Text, random)?;
             let content = if random.one_in(2) {
                 json!([])
@@ -380,14 +390,14 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             item(session, at)["content"] = content;
             session.entries[at].tag
         }
-        Kind::UnsignedReasoning => {
+        DamageKind::UnsignedReasoning => {
             let at = session.any(turn, RecordKind::Reasoning, random)?;
             item(session, at)["encrypted_content"] =
                 if random.one_in(2) { Value::Null } else { "".into() };
             session.entries[at].tag
         }
-        Kind::ReasoningAlone => alone(session, turn)?,
-        Kind::BadMedia => {
+        DamageKind::ReasoningAlone => alone(session, turn)?,
+        DamageKind::BadMedia => {
             let at = *session.of(turn, RecordKind::Prompt).first()?;
             let url = match random.below(3) {
                 0 => "data:image/png;base64,".to_owned(),
@@ -397,11 +407,16 @@ fn codex(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) ->
             item(session, at)["content"] = json!([{ "type": "input_image", "image_url": url }]);
             session.entries[at].tag
         }
-        Kind::LostBeginning | Kind::UnfinishedReply => return None,
+        DamageKind::LostBeginning | DamageKind::UnfinishedReply => return None,
     })
 }
 
-fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random) -> Option<usize> {
+fn opencode(
+    session: &mut Session,
+    kind: DamageKind,
+    turn: usize,
+    random: &mut Random,
+) -> Option<usize> {
     let at = session.any(turn, RecordKind::Answer, random)?;
     let tag = session.entries[at].tag;
     let is_anthropic = session.variant;
@@ -411,7 +426,7 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
     let call = *random.pick(&calls)?;
     let parts = session.value(at)["parts"].as_array_mut()?;
     match kind {
-        Kind::BrokenLine => {
+        DamageKind::BrokenLine => {
             if random.one_in(2) {
                 session.before = "Exporting session: ses_1\n".to_owned();
                 return Some(0);
@@ -427,32 +442,32 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
             }
             return Some(0);
         }
-        Kind::BrokenTree => match random.below(3) {
+        DamageKind::BrokenTree => match random.below(3) {
             0 => parts[call]["messageID"] = "msg_other".into(),
             1 => session.value(at)["info"]["sessionID"] = "ses_other".into(),
             _ => session.value(at)["info"]["parentID"] = "msg_other".into(),
         },
-        Kind::LostBeginning => {
+        DamageKind::LostBeginning => {
             let prompt = *session.of(turn, RecordKind::Prompt).first().filter(|_| turn == 0)?;
             session.entries.remove(prompt);
             return Some(session.entries.first()?.tag);
         }
-        Kind::DanglingCompaction => {
+        DamageKind::DanglingCompaction => {
             let at = *session.of(turn, RecordKind::Summary).first()?;
             session.value(at)["parts"] = json!([]);
             return Some(session.entries[at].tag);
         }
-        Kind::OrphanCall => {
+        DamageKind::OrphanCall => {
             let status = if random.one_in(2) { "pending" } else { "running" };
             let input = parts[call]["state"]["input"].clone();
             parts[call]["state"] =
                 json!({ "status": status, "input": input, "time": { "start": 1 } });
         }
-        Kind::DoubledResult => {
+        DamageKind::DoubledResult => {
             let copy = parts[call].clone();
             parts.insert(call + 1, copy);
         }
-        Kind::DoubledCallId => {
+        DamageKind::DoubledCallId => {
             let earlier = random.below(turn);
             let other = session.any(earlier, RecordKind::Answer, random);
             let other = other.filter(|_| earlier < turn && !session.taken.contains(&earlier))?;
@@ -464,22 +479,24 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
             session.value(at)["parts"][call]["callID"] = id;
             session.taken.push(earlier);
         }
-        Kind::BadCallId => parts[call]["callID"] = (*random.pick(&["call 1!", ""])?).into(),
-        Kind::BadInput => {
+        DamageKind::BadCallId => parts[call]["callID"] = (*random.pick(&["call 1!", ""])?).into(),
+        DamageKind::BadInput => {
             parts[call]["state"]["input"] =
                 random.pick(&[json!("text"), json!(null), json!([1])])?.clone();
         }
-        Kind::BadName => parts[call]["tool"] = (*random.pick(&["my tool", "", "\u{e9}"])?).into(),
-        Kind::EmptyBlock => {
+        DamageKind::BadName => {
+            parts[call]["tool"] = (*random.pick(&["my tool", "", "\u{e9}"])?).into();
+        }
+        DamageKind::EmptyBlock => {
             let text = parts.iter_mut().find(|part| part["type"] == "text")?;
             text["text"] = " \n".into();
         }
-        Kind::UnsignedReasoning => {
+        DamageKind::UnsignedReasoning => {
             let metadata =
                 if is_anthropic { json!({}) } else { json!({ "openai": { "itemId": "rs_1" } }) };
             parts.iter_mut().find(|part| part["type"] == "reasoning")?["metadata"] = metadata;
         }
-        Kind::BadMedia => {
+        DamageKind::BadMedia => {
             let prompt = *session.of(turn, RecordKind::Prompt).first()?;
             let (mime, data) =
                 if is_anthropic { image(random) } else { ("image/png", "iVBORw0KGgo!".to_owned()) };
@@ -490,10 +507,12 @@ fn opencode(session: &mut Session, kind: Kind, turn: usize, random: &mut Random)
             session.value(prompt)["parts"] = json!([near, file]);
             return Some(session.entries[prompt].tag);
         }
-        Kind::UnfinishedReply => {
+        DamageKind::UnfinishedReply => {
             session.value(at)["info"]["time"].as_object_mut()?.remove("completed");
         }
-        Kind::OrphanResult | Kind::MisplacedResult | Kind::ReasoningAlone => return None,
+        DamageKind::OrphanResult | DamageKind::MisplacedResult | DamageKind::ReasoningAlone => {
+            return None;
+        }
     }
     Some(tag)
 }

@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use damage::{Planted, plant};
-use leftfold_import::health::{Examination, Finding, Kind, Severity, examine};
+use leftfold_import::health::{DamageKind, Examination, Finding, Severity, examine};
 use leftfold_import::{ItemKind, Origin, Part, read};
 use random::{Random, number};
 use serde_json::Value;
@@ -34,11 +34,11 @@ const AGENTS: [Origin; 3] = [Origin::Claude, Origin::Codex, Origin::Opencode];
 #[derive(Default)]
 struct Found {
     sessions: u64,
-    planted: BTreeMap<(&'static str, Kind), u64>,
+    planted: BTreeMap<(&'static str, DamageKind), u64>,
     found: u64,
     mended: u64,
     /// The kinds for which the second reader refused the session before mending.
-    refused: BTreeMap<(&'static str, Kind), u64>,
+    refused: BTreeMap<(&'static str, DamageKind), u64>,
     missed: Vec<String>,
     false_alarms: Vec<String>,
     still_refused: Vec<String>,
@@ -64,8 +64,8 @@ impl Found {
             "the generator is wrong: {}",
             told(&format!("{faults:?}\n{healthy}"))
         );
-        let kinds = Kind::ALL.len() as u64;
-        let first = Kind::ALL[usize::try_from(seed / 3 % kinds).unwrap()];
+        let kinds = DamageKind::ALL.len() as u64;
+        let first = DamageKind::ALL[usize::try_from(seed / 3 % kinds).unwrap()];
         let planted = damages(&mut session, first, &mut random);
         let text = session.text();
         let examined = examine(origin, text.as_bytes()).unwrap();
@@ -120,7 +120,7 @@ impl Found {
 }
 
 /// Plants one to four damages, each into a turn of its own. `first` is the kind of the first one.
-fn damages(session: &mut Session, first: Kind, random: &mut Random) -> Vec<Planted> {
+fn damages(session: &mut Session, first: DamageKind, random: &mut Random) -> Vec<Planted> {
     let mut planted: Vec<Planted> = Vec::new();
     let wanted = if random.one_in(2) { 1 } else { 2 + random.below(3) };
     for round in 0..30 {
@@ -130,7 +130,7 @@ fn damages(session: &mut Session, first: Kind, random: &mut Random) -> Vec<Plant
         let kind = if round < 12 && planted.is_empty() {
             first
         } else {
-            Kind::ALL[random.below(Kind::ALL.len())]
+            DamageKind::ALL[random.below(DamageKind::ALL.len())]
         };
         let turn = random.below(session.turns);
         let mut tried = session.clone();

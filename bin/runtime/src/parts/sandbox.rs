@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use leftfold_config::{Kind, ProgramSandbox, SandboxMode, Settings};
+use leftfold_config::{ProgramSandbox, SandboxMode, Settings, SourceKind};
 use leftfold_events::TurnConfig;
 use leftfold_events::sandbox::{Backend, SandboxOptions};
 use leftfold_sandbox::{self as machine, Probe};
@@ -145,7 +145,7 @@ pub(crate) fn of_program(
     options.hide = hidden(&of_all.hide, &[&of_all.show, &said.show]);
     options.show.extend(texts(&said.show));
     options.write.extend(texts(&said.write));
-    let files = settings.sources.iter().filter(|it| it.kind == Kind::File && !it.of_project);
+    let files = settings.sources.iter().filter(|it| it.kind == SourceKind::File && !it.of_project);
     let is_settings = |file: &PathBuf| {
         file.extension().is_some_and(|it| it == "json" || it == "jsonc") && file.is_absolute()
     };

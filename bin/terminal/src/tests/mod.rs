@@ -29,7 +29,7 @@ use super::app::{Action, App, Entry, Leaving};
 use super::blocks::Blocks;
 use super::choices::{self, Choices, PromptsFor};
 use super::completion;
-use super::file_search::Found;
+use super::file_search::FoundFiles;
 use super::key_parser::Input;
 use super::keys::Batch;
 use super::live::Live;
@@ -638,7 +638,7 @@ fn files_and_agents_are_completed_after_an_at_sign() {
     assert_eq!(rows[1], "> @explore  Reads much");
     press(&mut app, "ma", now);
     assert_eq!(app.wanted_files.take().as_deref(), Some("ma"));
-    let found = |query: &str, paths: &[&str]| Found {
+    let found = |query: &str, paths: &[&str]| FoundFiles {
         query: query.to_owned(),
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
         is_complete: true,
@@ -1030,7 +1030,7 @@ proptest! {
                 16 => press(&mut app, ["/", "@", "⇥", "↓", "⇤"][usize::from(size) % 5], now),
                 17 => {
                     let paths = vec!["src/main.rs".to_owned()];
-                    app.files_found(Found { paths, ..Found::default() });
+                    app.files_found(FoundFiles { paths, ..FoundFiles::default() });
                     app.take_choices(Choices::default());
                     Vec::new()
                 }

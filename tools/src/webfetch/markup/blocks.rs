@@ -2,20 +2,20 @@
 
 use std::mem::take;
 
-use super::{Container, Kind, Pre, Table, Writer};
+use super::{Container, ElementKind, Pre, Table, Writer};
 
 /// Most open quotes within an item that its end closes. More were never closed.
 const LOOK_FOR_ITEM: usize = 32;
 
 /// Containers.
 impl Writer {
-    fn enter(&mut self, kind: Kind, first: Option<String>, indent: String) {
+    fn enter(&mut self, kind: ElementKind, first: Option<String>, indent: String) {
         self.open[kind.index()] += 1;
         self.containers.push(Container { kind, first, indent });
     }
 
     /// Closes the innermost container of this kind and all within it.
-    fn leave(&mut self, kind: Kind) {
+    fn leave(&mut self, kind: ElementKind) {
         while self.open[kind.index()] > 0 {
             let Some(left) = self.containers.pop() else { break };
             self.open[left.kind.index()] -= 1;
@@ -28,32 +28,32 @@ impl Writer {
     pub(crate) fn quote(&mut self) {
         self.block(2);
         let indent = if self.markdown { "> " } else { "  " };
-        self.enter(Kind::Quote, None, indent.to_owned());
+        self.enter(ElementKind::Quote, None, indent.to_owned());
     }
 
     pub(crate) fn end_quote(&mut self) {
         self.block(2);
-        self.leave(Kind::Quote);
+        self.leave(ElementKind::Quote);
         self.block(2);
     }
 
     /// Opens a list. `first` is the number of its first item, for an ordered list.
     pub(crate) fn list(&mut self, first: Option<u64>) {
-        let within = self.open[Kind::Item.index()] > 0;
+        let within = self.open[ElementKind::Item.index()] > 0;
         self.block(if within { 1 } else { 2 });
-        self.enter(Kind::List(first), None, String::new());
+        self.enter(ElementKind::List(first), None, String::new());
     }
 
     pub(crate) fn end_list(&mut self) {
-        self.leave(Kind::List(None));
-        let within = self.open[Kind::Item.index()] > 0;
+        self.leave(ElementKind::List(None));
+        let within = self.open[ElementKind::Item.index()] > 0;
         self.block(if within { 1 } else { 2 });
     }
 
     pub(crate) fn item(&mut self) {
         self.end_item();
         let marker = match self.containers.last_mut().map(|container| &mut container.kind) {
-            Some(Kind::List(Some(number))) => {
+            Some(ElementKind::List(Some(number))) => {
                 let marker = format!("{number}. ");
                 *number = number.saturating_add(1);
                 marker
@@ -61,15 +61,15 @@ impl Writer {
             _ => "- ".to_owned(),
         };
         let indent = " ".repeat(marker.len());
-        self.enter(Kind::Item, Some(marker), indent);
+        self.enter(ElementKind::Item, Some(marker), indent);
     }
 
     /// Closes the item of the innermost list, if one is open.
     pub(crate) fn end_item(&mut self) {
         self.block(1);
         let mut inner = self.containers.iter().rev().take(LOOK_FOR_ITEM).map(|inner| inner.kind);
-        if inner.find(|kind| *kind != Kind::Quote) == Some(Kind::Item) {
-            self.leave(Kind::Item);
+        if inner.find(|kind| *kind != ElementKind::Quote) == Some(ElementKind::Item) {
+            self.leave(ElementKind::Item);
         }
     }
 }

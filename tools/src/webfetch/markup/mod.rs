@@ -36,14 +36,14 @@ pub(crate) struct Writer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ElementKind {
     Quote,
     /// The number of the next item. `None` for an unordered list.
     List(Option<u64>),
     Item,
 }
 
-impl Kind {
+impl ElementKind {
     fn index(self) -> usize {
         match self {
             Self::Quote => 0,
@@ -55,7 +55,7 @@ impl Kind {
 
 #[derive(Debug)]
 struct Container {
-    kind: Kind,
+    kind: ElementKind,
     /// Prefix of its first line, used once.
     first: Option<String>,
     /// Prefix of every other line.

@@ -40,7 +40,7 @@ pub struct Named {
 
 /// In the order in which they go into the prompt.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FoundInstructions {
     pub(super) sections: Vec<Section>,
     /// The files, with links resolved.
     pub(super) paths: Vec<String>,
@@ -72,9 +72,10 @@ impl Section {
     }
 }
 
-pub(super) fn find(turn_settings: &TurnSettings) -> Found {
+pub(super) fn find(turn_settings: &TurnSettings) -> FoundInstructions {
     let texts = turn_settings.sources.user_folders.texts(&turn_settings.worktree);
-    let mut found = Found { held: texts.held_paths(), texts, ..Found::default() };
+    let mut found =
+        FoundInstructions { held: texts.held_paths(), texts, ..FoundInstructions::default() };
     if let Some(own) = global(&turn_settings.sources.user_folders) {
         found.file(&own, None);
     }
@@ -198,7 +199,7 @@ pub(crate) fn named(turn_settings: &TurnSettings) -> Vec<PathBuf> {
     named
 }
 
-impl Found {
+impl FoundInstructions {
     fn named(
         &mut self,
         named: &Named,

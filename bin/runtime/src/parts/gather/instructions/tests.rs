@@ -28,11 +28,11 @@ impl Site {
     }
 
     /// Searches in `work/a/b`, where `work` is the project.
-    fn find(&self, named: &[(&str, &str)]) -> Found {
+    fn find(&self, named: &[(&str, &str)]) -> FoundInstructions {
         self.find_for(named, false)
     }
 
-    fn find_for(&self, named: &[(&str, &str)], confined: bool) -> Found {
+    fn find_for(&self, named: &[(&str, &str)], confined: bool) -> FoundInstructions {
         let (directory, worktree) = (self.path("work/a/b"), self.path("work"));
         fs::create_dir_all(&directory).unwrap();
         let named = named.iter();
@@ -70,7 +70,7 @@ impl Site {
 
     /// The files found, relative to the site.
     fn found(&self, named: &[(&str, &str)]) -> Vec<String> {
-        let Found { paths, sections, .. } = self.find(named);
+        let FoundInstructions { paths, sections, .. } = self.find(named);
         let root = format!("{}/", self.path("").display().to_string().trim_end_matches('/'));
         for (path, Section { text, .. }) in paths.iter().zip(&sections) {
             let name = path.replace(&root, "");
