@@ -110,8 +110,8 @@ impl Run<'_> {
                     // only the server that has begun a session knows it before its first prompt
                     return None;
                 }
-                // the server was killed, and is not back yet
-                sleep(Duration::from_millis(500));
+                // the server was killed
+                wait_until("the server is back", || self.get(at, "/session/status").is_some());
             }
             if random.below(3) == 0 {
                 sleep(Duration::from_millis(random.below(3_000) as u64));
