@@ -76,11 +76,11 @@ fn commands_that_start_at_once_do_not_break_each_other() {
 }
 
 /// A process changes the session's /tmp and the project without an end: what it makes there is missing, of another kind, or
-/// elsewhere, at each moment of the set-up.
+/// elsewhere, at each moment of the set-up. It ends by itself, with all that it has started, once there is a file `stop`.
 const CHANGES: &str = r#"
 cd "$BASE"
 name=${PWD##*/}
-while [ -e home ]; do
+while [ ! -e stop ]; do
     for temp in temp/*; do
         mv $temp/$name $temp/old.$RANDOM.$RANDOM
         ln -s /etc $temp/$name
@@ -114,10 +114,12 @@ fn whatever_another_command_changes_meanwhile_a_command_starts_and_sees_no_key()
         site.give_to_user();
         let mut changes = site.unconfined(CHANGES);
         changes.env("BASE", site.path(""));
-        let changes = Background::start(changes);
+        let mut changes = Background::start(changes);
         let line = "cat .env ../home/.ssh/id /tmp/*/home/.ssh/id /tmp/*/*/home/.ssh/id; echo end";
         let output = at_once(site, profile, line, round);
-        drop(changes);
+        fs::write(site.path("stop"), "").unwrap();
+        changes.0.wait().unwrap();
+        fs::remove_file(site.path("stop")).unwrap();
         // otherwise only root could remove them
         assert!(site.unconfined("chmod -R u+rwx ../temp").status().unwrap().success());
         assert!(!output.contains("PRIVATE"), "round {round}: {output}");

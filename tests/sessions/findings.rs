@@ -148,7 +148,7 @@ fn why_names_a_file_that_two_subagents_wrote_at_the_same_time() {
             "add one",
             0,
             bash(
-                "cp notes.md copy; touch copied; while ! grep -q two notes.md; do sleep 0.05; done; echo one >> copy; mv copy notes.md"
+                "cp notes.md copy; touch copied; while ! test -e ended; do sleep 0.05; done; echo one >> copy; mv copy notes.md"
             )
         ),
         reply("add one", 1, json!([{ "text": "One is in." }])),
@@ -157,7 +157,8 @@ fn why_names_a_file_that_two_subagents_wrote_at_the_same_time() {
             0,
             bash("while ! test -e copied; do sleep 0.05; done; echo two >> notes.md")
         ),
-        reply("add two", 1, json!([{ "text": "Two is in." }])),
+        reply("add two", 1, bash("touch ended")),
+        reply("add two", 2, json!([{ "text": "Two is in." }])),
     ])));
     site.file("notes.md", "zero\n");
     site.run(&["run", "--yes", "go"]).ok();
