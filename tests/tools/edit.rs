@@ -37,7 +37,13 @@ fn edits() {
         ),
         ("a\tb\n", edit("a\\tb", "c"), "escape_normalized", "c\n"),
         ("x = f(1);\n", edit("\n f(1) ", "g"), "trimmed_boundary", "x = g;\n"),
-        ("{\nsame\nqqqqq\n}\n", edit("{\nsame\nzzz\n}", "x"), "context_aware", "x\n"),
+        (
+            "{\nsame\na b qqqqqqqqqqqqqq\n}\n",
+            edit("{\nsame\na b zz\n}", "x"),
+            "context_aware",
+            "x\n",
+        ),
+        ("Cafe\u{301}\n", edit("Café", "x"), "folded", "x\n"),
     ] {
         site.file("f", before);
         let output = tool(&site, "edit", &args);

@@ -22,6 +22,7 @@ mod edit;
 mod elicit;
 mod error;
 pub mod external;
+mod fold;
 mod formatter;
 mod formatting;
 #[doc(hidden)]

@@ -1,5 +1,7 @@
 //! Finds where in a file a run of lines occurs.
 
+use crate::fold;
+
 /// Strictness of a line comparison. The first that finds a match is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strictness {
@@ -8,12 +10,12 @@ pub(super) enum Strictness {
     End,
     /// Ignores white space at both ends.
     Ends,
-    /// Also treats typographic dashes, quotes and spaces as plain ones.
-    Punctuation,
+    /// Also ignores Unicode normalization, and treats typographic dashes, quotes and spaces as plain ones.
+    Folded,
 }
 
 const PASSES: [Strictness; 4] =
-    [Strictness::Exact, Strictness::End, Strictness::Ends, Strictness::Punctuation];
+    [Strictness::Exact, Strictness::End, Strictness::Ends, Strictness::Folded];
 
 impl Strictness {
     pub(super) fn agree(self, a: &str, b: &str) -> bool {
@@ -21,7 +23,7 @@ impl Strictness {
             Self::Exact => a == b,
             Self::End => a.trim_end() == b.trim_end(),
             Self::Ends => a.trim() == b.trim(),
-            Self::Punctuation => a.trim().chars().map(plain).eq(b.trim().chars().map(plain)),
+            Self::Folded => fold::folded(a.trim()) == fold::folded(b.trim()),
         }
     }
 
@@ -31,19 +33,10 @@ impl Strictness {
             Self::Exact => None,
             Self::End => Some("white space at the end of lines differs from the patch"),
             Self::Ends => Some("indentation differs from the patch"),
-            Self::Punctuation => Some("punctuation differs from the patch"),
+            Self::Folded => {
+                Some("typographic characters or Unicode normalization differ from the patch")
+            }
         }
-    }
-}
-
-/// The plain character that a typographic one stands for.
-fn plain(c: char) -> char {
-    match c {
-        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
-        '\u{2018}'..='\u{201b}' => '\'',
-        '\u{201c}'..='\u{201f}' => '"',
-        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => ' ',
-        other => other,
     }
 }
 

@@ -1,9 +1,9 @@
-//! Runs the nine matching strategies in order, and decides whether a match counts.
+//! Runs the ten matching strategies in order, and decides whether a match counts.
 
 use std::borrow::Cow;
 
 use super::search::{Candidate, Candidates, Search};
-use super::{anchors, escapes, exact, lines, whitespace};
+use super::{alike, anchors, escapes, exact, lines, whitespace};
 
 /// A way to find the text to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +17,14 @@ pub enum Strategy {
     TrimmedBoundary,
     ContextAware,
     MultiOccurrence,
+    Folded,
 }
 
 /// Most places that an error lists.
 const NAMED: usize = 1_000;
 
 impl Strategy {
-    pub(super) const ORDER: [Self; 9] = [
+    pub(super) const ORDER: [Self; 10] = [
         Self::Simple,
         Self::LineTrimmed,
         Self::BlockAnchor,
@@ -33,6 +34,7 @@ impl Strategy {
         Self::TrimmedBoundary,
         Self::ContextAware,
         Self::MultiOccurrence,
+        Self::Folded,
     ];
 
     /// A stable word for `metadata.strategy`.
@@ -47,6 +49,7 @@ impl Strategy {
             Self::TrimmedBoundary => "trimmed_boundary",
             Self::ContextAware => "context_aware",
             Self::MultiOccurrence => "multi_occurrence",
+            Self::Folded => "folded",
         }
     }
 
@@ -56,6 +59,7 @@ impl Strategy {
             Self::Simple | Self::MultiOccurrence => None,
             Self::LineTrimmed => Some("apart from white space at the ends of its lines"),
             Self::BlockAnchor => Some("by its first and last line, with similar lines between"),
+            Self::Folded => Some("apart from typographic characters and Unicode normalization"),
             Self::WhitespaceNormalized => Some("apart from the amount of white space"),
             Self::IndentationFlexible => Some("apart from its indentation"),
             Self::EscapeNormalized => Some("apart from backslash escapes"),
@@ -64,6 +68,12 @@ impl Strategy {
                 Some("by its first and last line, with half of the lines between")
             }
         }
+    }
+
+    /// Whether a match may have other words than the text searched for. One such place can be shown to the model, many
+    /// could not.
+    fn changes_words(self) -> bool {
+        matches!(self, Self::BlockAnchor | Self::ContextAware)
     }
 
     /// All candidates from the top of the file down, including overlapping ones. Computed lazily.
@@ -78,6 +88,7 @@ impl Strategy {
             Self::TrimmedBoundary => Box::new(exact::trimmed_boundary(search)),
             Self::ContextAware => Box::new(anchors::context_aware(search)),
             Self::MultiOccurrence => Box::new(exact::multi_occurrence(search)),
+            Self::Folded => Box::new(alike::folded(search)),
         }
     }
 
@@ -129,9 +140,11 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Matches, Failure> {
     Err(several.unwrap_or(Failure::Nothing))
 }
 
-/// All exact matches, or else all matches of the first strategy that has any.
+/// All exact matches, or else all matches of the first strategy that has any and keeps all words.
 pub(super) fn every(search: &Search<'_>) -> Result<Matches, Failure> {
-    let others = Strategy::ORDER.into_iter().filter(|strategy| strategy.leniency().is_some());
+    let others = Strategy::ORDER
+        .into_iter()
+        .filter(|strategy| strategy.leniency().is_some() && !strategy.changes_words());
     for strategy in std::iter::once(Strategy::MultiOccurrence).chain(others) {
         let mut places: Vec<Candidate> = Vec::new();
         for found in strategy.matches(search) {

@@ -37,7 +37,7 @@ fn unindented<'a>(source: &Source<'a>, line: usize) -> &'a str {
     if source.is_blank(line) { "" } else { source.whole(line).trim_start_matches(INDENT) }
 }
 
-fn indent<'a>(source: &Source<'a>, line: usize) -> &'a str {
+pub(super) fn indent<'a>(source: &Source<'a>, line: usize) -> &'a str {
     let whole = source.whole(line);
     &whole[..whole.len() - whole.trim_start_matches(INDENT).len()]
 }

@@ -18,6 +18,7 @@ use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, write,
 };
 
+mod alike;
 mod anchors;
 mod chain;
 mod ending;
@@ -29,6 +30,7 @@ mod lines;
 mod nearest;
 mod replace;
 mod search;
+mod shift;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -152,20 +154,29 @@ impl AppliedChange {
         }
     }
 
-    /// A sentence for the model if the match was not exact.
+    /// Tells the model what was replaced, if the match was not exact.
     pub(crate) fn note(&self) -> Option<String> {
-        let Self::Replaced(Replaced { strategy, lines: Some((first, last)), .. }) = self else {
+        let Self::Replaced(Replaced { strategy, lines, differing, indented, .. }) = self else {
             return None;
         };
         let how = strategy.leniency()?;
-        let lines = if first == last {
-            format!("line {first}")
-        } else {
-            format!("lines {first} to {last}")
+        let place = |(first, last): &(usize, usize)| match first == last {
+            true => format!("line {first}"),
+            false => format!("lines {first} to {last}"),
         };
-        Some(format!(
-            "oldString does not occur exactly; it matched {lines} {how}. newString was inserted as given."
-        ))
+        let places: Vec<String> = lines.iter().map(place).collect();
+        let indented = if *indented { " with the indentation of the file" } else { " as given" };
+        let mut note = format!(
+            "oldString does not occur exactly; it matched {} {how}. newString was inserted{indented}.",
+            places.join(", ")
+        );
+        if !differing.is_empty() {
+            note += " These lines were replaced, and differ from oldString:";
+            for (line, text) in differing {
+                note += &format!("\n{line}: {text}");
+            }
+        }
+        Some(note)
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::chain::{self, Failure, Matches, Strategy};
 use super::ending::Ending;
 use super::search::{Candidate, Search};
+use super::shift::Shift;
 use super::{nearest, source};
 use crate::{Error, text};
 
@@ -18,9 +19,12 @@ pub struct Replaced {
     /// Number of places replaced.
     pub count: usize,
     pub strategy: Strategy,
-    /// For a match that is not exact: first and last line, from 1, of the first place in the
-    /// original text.
-    pub lines: Option<(usize, usize)>,
+    /// For matches that are not exact: first and last line, from 1, of each place in the original text.
+    pub lines: Vec<(usize, usize)>,
+    /// The lines of the original text, from 1, whose words differ from those searched for.
+    pub differing: Vec<(usize, String)>,
+    /// Whether the indentation of the inserted text was made that of the place.
+    pub indented: bool,
 }
 
 /// Replaces `old` with `new` in `text`; `shown` names the text in errors. `new` is taken literally,
@@ -53,13 +57,31 @@ pub fn replace(
     let search = Search::new(body, &old, ending);
     let found = if all { chain::every(&search) } else { chain::unique(&search) };
     let found = found.map_err(|failure| explain(&search, failure, shown))?;
-    let loose = found.strategy.leniency().and(found.places.first());
+    let is_loose = found.strategy.leniency().is_some();
+    let loose = || found.places.iter().filter(|_| is_loose);
+    let shifts: Vec<Option<Shift>> =
+        found.places.iter().map(|place| Shift::of(&search, place).filter(|_| is_loose)).collect();
     Ok(Replaced {
-        text: spliced(mark, &search, &found, &new),
+        text: spliced(mark, &search, &found, &shifts, &new),
         count: found.places.len(),
         strategy: found.strategy,
-        lines: loose.map(|place| lines_of(&search, place)),
+        lines: loose().map(|place| lines_of(&search, place)).collect(),
+        differing: loose().flat_map(|place| differing(&search, place)).collect(),
+        indented: shifts.iter().any(Option::is_some),
     })
+}
+
+/// The lines of the place that differ from those searched for in more than white space.
+fn differing(search: &Search<'_>, place: &Candidate) -> Vec<(usize, String)> {
+    let (first, last) = lines_of(search, place);
+    if !place.lines || last + 1 - first != search.old.count() {
+        return Vec::new();
+    }
+    let words = |line: &str| line.split_whitespace().collect::<String>();
+    (first - 1..last)
+        .filter(|line| words(search.file.whole(*line)) != words(search.old.whole(line + 1 - first)))
+        .map(|line| (line + 1, text::clip(search.file.whole(line).to_owned(), nearest::LONGEST)))
+        .collect()
 }
 
 pub(super) fn empty(shown: &str) -> Error {
@@ -68,15 +90,24 @@ pub(super) fn empty(shown: &str) -> Error {
     ))
 }
 
-fn spliced(mark: &str, search: &Search<'_>, found: &Matches, new: &str) -> String {
+fn spliced(
+    mark: &str,
+    search: &Search<'_>,
+    found: &Matches,
+    shifts: &[Option<Shift>],
+    new: &str,
+) -> String {
     let body = search.file.text;
     let mut text = String::with_capacity(mark.len() + body.len() + new.len());
     text.push_str(mark);
     let mut from = 0;
-    for place in &found.places {
+    for (place, shift) in found.places.iter().zip(shifts) {
         let (end, new) = fitted(search, place, new);
         text.push_str(&body[from..place.span.start]);
-        text.push_str(new);
+        match shift {
+            Some(shift) => text.push_str(&shift.apply(new)),
+            None => text.push_str(new),
+        }
         from = end;
     }
     text.push_str(&body[from..]);

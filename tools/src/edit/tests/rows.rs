@@ -145,27 +145,76 @@ const BLOCKS: &[Row] = &[
     ),
     // of several blocks the most similar
     (
-        "begin\nalpha one\nend\nbegin\nalpha two\nend\n",
-        "begin\nalpha twx\nend",
+        "begin\nan alpha one\nend\nbegin\nan alpha two\nend\n",
+        "begin\nan alpha twx\nend",
         "x",
         "block_anchor",
-        "begin\nalpha one\nend\nx\n",
+        "begin\nan alpha one\nend\nx\n",
     ),
-    // a line more or less, if all others are equal
-    ("{\na\nb\nextra\nc\n}\n", "{\na\nb\nc\n}", "x", "block_anchor", "x\n"),
-    ("{\na\nb\nc\n}\n", "{\na\nb\nmissing\nc\n}", "x", "block_anchor", "x\n"),
     // an anchor may stand within
-    ("{\none\n}\ntwo\n}\n", "{\none\n}\ntwx\n}", "x", "block_anchor", "x\n"),
-    ("{\nabcdefgh\n}\n", "{\nabcdefxx\n}\n", "x\n", "block_anchor", "x\n"),
-    ("{\n日本語テスト\n}\n", "{\n日本語テキト\n}", "x", "block_anchor", "x\n"),
+    ("{\none\n}\na b two\n}\n", "{\none\n}\na b twx\n}", "x", "block_anchor", "x\n"),
+    ("{\na b abcdefgh\n}\n", "{\na b abcdefxx\n}\n", "x\n", "block_anchor", "x\n"),
+    ("{\n値 は 日本語テスト\n}\n", "{\n値 は 日本語テキト\n}", "x", "block_anchor", "x\n"),
+    // quotes, escapes, white space and Unicode normalization are not content
+    ("{\nsay('hi')\n}\n", "{\nsay( \"hi\" )\n}", "x", "block_anchor", "x\n"),
+    ("{\nCafe\u{301}\nb\n}\n", "{\nCafé\nb\n}", "x", "block_anchor", "x\n"),
     // 13 of 20 characters are 0.65
-    ("{\nabcdefghijklmnopqrst\n}", "{\nabcdefghijklm0000000\n}", "x", "block_anchor", "x"),
+    ("{\na b nopqrstuvwxyzefg\n}", "{\na b nopqrstuv0000000\n}", "x", "block_anchor", "x"),
     // half of the lines between the anchors are equal
-    ("{\nsame\nqqqqqqq\n}\n", "{\nsame\nzzz\n}", "x", "context_aware", "x\n"),
-    ("{\nsame\n\nqqqqqqq\n}\n", "{\nsame\n\nzzz\n}\n", "x\n", "context_aware", "x\n"),
-    // blank lines neither help nor hinder
-    ("{\n\nabcdef\n}\n", "{\nabcdef\n}", "x", "block_anchor", "x\n"),
-    ("{\n  a\n  b\n  qqqq\n  rrrr\n}\n", "{\na\nb\nzzzz\nyyyy\n}", "x", "context_aware", "x\n"),
+    ("{\nsame\na b qqqqqqqqqqqqqq\n}\n", "{\nsame\na b zz\n}", "x", "context_aware", "x\n"),
+    ("{\nsame\n\na b qqqqqqqqqqqqqq\n}\n", "{\nsame\n\na b zz\n}\n", "x\n", "context_aware", "x\n"),
+];
+
+/// What looks alike is found, and the rest of the file keeps its form.
+const FOLDED: &[Row] = &[
+    (
+        "// Cafe\u{301}\nlet x = 1;\n",
+        "// Café\nlet x = 1;",
+        "// Café\nlet x = 2;",
+        "folded",
+        "// Café\nlet x = 2;\n",
+    ),
+    ("// Café\nx\n", "Cafe\u{301}\nx", "y", "folded", "// y\n"),
+    ("say “hi” – e\u{301}\n", "\"hi\" -", "x", "folded", "say x e\u{301}\n"),
+    ("a\u{202f}b c\n", "a b", "x", "whitespace_normalized", "x c\n"),
+    ("\u{1112}\u{1161}\u{11ab}!\n", "한!", "x", "folded", "x\n"),
+];
+
+/// The indentation that a model got wrong becomes that of the file.
+const INDENTED: &[Row] = &[
+    ("def f():\n\tx = 1\n", "\t\t\tx = 1", "\t\t\tx = 2", "line_trimmed", "def f():\n\tx = 2\n"),
+    (
+        "if a:\n  b\n  c\n",
+        "    b\n    c",
+        "    if d:\n      e",
+        "line_trimmed",
+        "if a:\n  if d:\n    e\n",
+    ),
+    (
+        "if a:\n\tb:\n\t\tc\n",
+        "    b:\n        c",
+        "    b:\n        d\n\n    e",
+        "line_trimmed",
+        "if a:\n\tb:\n\t\td\n\n\te\n",
+    ),
+    (
+        "if a:\n    b:\n        c\n",
+        "\tb:\n\t\tc",
+        "\tb:\n\t\t\td",
+        "line_trimmed",
+        "if a:\n    b:\n            d\n",
+    ),
+    (
+        "if a {\n\tb\n}\n",
+        "if a {\n    b\n}",
+        "if a {\n    b\n        c\n}",
+        "line_trimmed",
+        "if a {\n\tb\n\t\tc\n}\n",
+    ),
+    // what lies further left than all that was searched for has no counterpart
+    ("if a:\n  b\n  c\n", "    b\n    c", "d\n    e", "line_trimmed", "if a:\nd\n  e\n"),
+    // no rule holds for both lines
+    (" a\n   b\n", "  a\n  b", "  c", "line_trimmed", "  c\n"),
 ];
 
 /// Text, old, kind of error.
@@ -191,15 +240,25 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("x  y\nz x   y\n", "x y", "multiple_matches"),
     ("a\nb\na\nb", "a\\nb", "multiple_matches"),
     ("(foo) [foo]", " foo ", "multiple_matches"),
-    ("{\nabcd\n}\n{\nabcd\n}\n", "{\nabce\n}", "multiple_matches"),
-    ("{\nab\nqq\n}\n{\nab\nrr\n}\n", "{\nab\nzz\n}", "multiple_matches"),
+    ("{\na b cd\n}\n{\na b cd\n}\n", "{\na b ce\n}", "multiple_matches"),
+    ("{\na b\na b qq\n}\n{\na b\na b rr\n}\n", "{\na b\na b zz\n}", "multiple_matches"),
     // white space alone is only found exactly
     ("a\n\nb\n", "   \n", "no_match"),
     ("a\n\t\nb\n", "  ", "no_match"),
     ("a b", "\\n", "no_match"),
     // blocks that are dissimilar, or of another size
     ("{\nabcdef\n}\n", "{\nuvwxyz\n}", "no_match"),
-    ("{\nabcdefghijklmnopqrst\n}", "{\nabcdefghijkl00000000\n}", "no_match"),
+    ("{\na b nopqrstuvwxyzefg\n}", "{\na b nopqrstu00000000\n}", "no_match"),
+    // a line that nobody named
+    ("{\na\nb\nextra\nc\n}\n", "{\na\nb\nc\n}", "no_match"),
+    ("{\na\nb\nc\n}\n", "{\na\nb\nmissing\nc\n}", "no_match"),
+    ("{\n\nabcdef\n}\n", "{\nabcdef\n}", "no_match"),
+    ("{\nsame\nqqqqqqq\n}\n", "{\nsame\nzzz\n}", "no_match"),
+    ("try {\n    a();\n    c();\n}\n", "try {\n    a();\n    b();\n}", "no_match"),
+    ("{\n  a\n  x = y + z\n}\n", "{\n  a\n  x = y - z\n}", "no_match"),
+    // a part of a character
+    ("“Cafe\u{301}”\n", "\"Cafe", "no_match"),
+    ("\u{1112}\u{1161}\u{11ab}\n", "하!", "no_match"),
     ("{\na\nkeep me\n}\n", "{\na\n}", "no_match"),
     ("{\na\nb\nc\nkeep\nme\n}\n", "{\na\nb\nc\n}", "no_match"),
     ("{\n}\n", "{\na\n}", "no_match"),
@@ -232,7 +291,7 @@ const ALL: &[Row] = &[
     ("  a\n  b\n\ta\n\tb\n", "a\nb\n", "", "line_trimmed", ""),
     (" a\n a\n a\n", "a\na", "x", "line_trimmed", "x\n a\n"),
     ("f(a,  b) f(a,   b)", "f(a, b)", "g", "whitespace_normalized", "g g"),
-    ("{\nabcd\n}\n{\nabcd\n}\n", "{\nabce\n}", "x", "block_anchor", "x\nx\n"),
+    ("“a” “a” a", "\"a\"", "x", "folded", "x x a"),
     ("say \"a\" \"a\"", "\\\"a\\\"", "b", "escape_normalized", "say b b"),
     ("(foo) [foo]", "\nfoo\n", "x", "trimmed_boundary", "(x) [x]"),
 ];
@@ -250,7 +309,7 @@ fn wrong<'a>(rows: impl Iterator<Item = &'a Row>, all: bool) -> Vec<String> {
 
 #[test]
 fn what_is_found_is_replaced() {
-    let tables = [EXACT, ENDINGS, LINES, SPACES, ESCAPES, BLOCKS];
+    let tables = [EXACT, ENDINGS, LINES, SPACES, ESCAPES, BLOCKS, FOLDED, INDENTED];
     assert_eq!(wrong(tables.into_iter().flatten(), false), Vec::<String>::new());
     assert_eq!(wrong(ALL.iter(), true), Vec::<String>::new());
 }
@@ -263,6 +322,18 @@ fn what_is_missing_ambiguous_or_unlike_is_refused() {
         assert!(error.to_string().contains('f'), "{error}");
     }
     assert_eq!(replace("a", "b", "b", true, "f").unwrap_err().kind(), "identical");
+}
+
+/// Blocks whose words differ are replaced one at a time, so that each can be shown.
+#[test]
+fn all_blocks_at_once_have_the_words_searched_for() {
+    for (text, old) in [
+        ("{\na b cd\n}\n{\na b cd\n}\n", "{\na b ce\n}"),
+        ("try {\n  a();\n  c();\n}\nx\ntry {\n  d();\n  b();\n}\n", "try {\n  a();\n  b();\n}"),
+        ("{\na b cd\n}\n", "{\na b ce\n}"),
+    ] {
+        assert_eq!(replace(text, old, "x", true, "f").unwrap_err().kind(), "no_match", "{text:?}");
+    }
 }
 
 #[test]
@@ -281,7 +352,7 @@ fn a_match_far_larger_than_the_text_is_refused() {
 
 #[test]
 fn there_are_a_hundred_rows() {
-    let tables = [EXACT, ENDINGS, LINES, SPACES, ESCAPES, BLOCKS, ALL];
+    let tables = [EXACT, ENDINGS, LINES, SPACES, ESCAPES, BLOCKS, FOLDED, INDENTED, ALL];
     let rows = tables.iter().map(|table| table.len()).sum::<usize>() + REFUSED.len();
     assert!(rows >= 100, "{rows}");
 }
