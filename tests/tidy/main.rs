@@ -525,7 +525,7 @@ fn actors_share_nothing_and_own_their_tasks() {
 }
 
 /// The crates that each crate may depend on, by folder; their dependencies are allowed too.
-const CRATES: [(&str, &[&str]); 32] = [
+const CRATES: [(&str, &[&str]); 33] = [
     ("events", &[]),
     ("store", &["events"]),
     // an engine for logs of many nodes; its tests use helpers of others
@@ -544,7 +544,19 @@ const CRATES: [(&str, &[&str]); 32] = [
     ("tools/front_matter", &[]),
     // files that a project names, and its ignore rules
     ("tools/files", &["events"]),
-    ("tools", &["events", "tools/files", "tools/front_matter", "tools/process", "tools/sandbox"]),
+    // judges shell lines
+    ("tools/shell", &["events"]),
+    (
+        "tools",
+        &[
+            "events",
+            "tools/files",
+            "tools/front_matter",
+            "tools/process",
+            "tools/sandbox",
+            "tools/shell",
+        ],
+    ),
     ("tools/mcp", &["providers/oauth", "tools"]),
     ("tools/executor", &["tools", "tools/framing", "tools/snapshots"]),
     ("tools/json_rpc", &["tools/framing", "tools/process"]),

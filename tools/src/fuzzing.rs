@@ -7,7 +7,7 @@
 use leftfold_events::event::CallSpec;
 use leftfold_events::rules;
 
-use crate::{apply_patch, bash, edit};
+use crate::{apply_patch, edit};
 
 /// The texts in `data`. The last contains the rest if there are more than `N`; missing texts are
 /// empty.
@@ -60,7 +60,7 @@ pub fn apply_patch(data: &[u8]) -> Result<(), String> {
 pub fn bash(data: &[u8]) -> Result<(), String> {
     let [line] = texts(data);
     let start = std::time::Instant::now();
-    let (patterns, always) = bash::seen(&line);
+    let (patterns, always) = leftfold_shell::seen(&line);
     let input = leftfold_events::Json::from_value(&serde_json::json!({ "command": line }));
     let call = CallSpec { id: String::new(), name: "bash".to_owned(), input };
     let nowhere = "/nonexistent";
@@ -78,7 +78,7 @@ pub fn bash(data: &[u8]) -> Result<(), String> {
     if let Some(rule) = always.iter().find(|rule| !asked(rule)) {
         return Err(format!("{rule:?} is none of {patterns:?}, seen of {line:?}"));
     }
-    let (patterns, _) = bash::seen(&format!("{FIRST}\n{line}"));
+    let (patterns, _) = leftfold_shell::seen(&format!("{FIRST}\n{line}"));
     let is_allowed = |pattern: &String| {
         rules::matches("echo *", pattern) || rules::matches("git log *", pattern)
     };

@@ -194,8 +194,16 @@ impl Target {
         plan
     }
 
+    /// What the judge of shell lines may know of it.
+    pub(crate) fn of_line(self) -> leftfold_shell::Target {
+        let outside = (!self.inside).then(|| self.outside());
+        let is_own_process = self.is_own_process();
+        let Self { path, shown, .. } = self;
+        leftfold_shell::Target { path, shown, outside, is_own_process }
+    }
+
     /// Whether it is part of the process that opens it. What lies below an open folder of that process may be anything.
-    pub(crate) fn is_own_process(&self) -> bool {
+    fn is_own_process(&self) -> bool {
         let mut names = self.path.iter().skip_while(|name| *name != "fd");
         OWN_PROCESS.iter().any(|own| self.path.starts_with(own)) && names.nth(2).is_none()
     }

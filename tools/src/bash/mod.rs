@@ -1,61 +1,24 @@
-//! `bash`: runs a command line in the shell.
-//!
-//! Rules judge each command of a line separately. They also judge the paths that it names.
-//!
-//! | module | task |
-//! | --- | --- |
-//! | `parse` | splits a line into steps; `check` compares the tree with the text |
-//! | `cut` | splits a line that `parse` does not understand |
-//! | `expansions`, `builtins` | find text that the shell evaluates again at run time |
-//! | `assignments` | says which assignments rules judge |
-//! | `wrappers`, `git` | find the commands in commands, as in `sudo rm x` |
-//! | `commands`, `arity`, `globals` | make patterns for rules, and what "always" would allow |
-//! | `scripts` | says whether programs of sed and awk, or options, run commands |
-//! | `touched`, `files` | find the paths |
-//! | `itself` | finds lines that run Leftfold |
-//!
-//! A step that is not known before the line runs has the pattern `<dynamic>`, which only a rule for `*`
-//! allows, and needs the permission `unreadable`. The judge never looks into programs: `python x.py` may do anything.
+//! `bash`: runs a command line in the shell. The crate `leftfold-shell` judges it before.
 
-// A new step of a line is considered everywhere in here.
-#![warn(clippy::wildcard_enum_match_arm)]
-
-mod arity;
-mod assignments;
-mod builtins;
-mod check;
-mod commands;
-mod cut;
-mod expansions;
-mod files;
-mod git;
-mod globals;
-mod inner;
-mod itself;
-mod parse;
-mod scripts;
-mod step;
-mod touched;
-mod word;
-mod wrappers;
-
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use leftfold_events::Json;
 use leftfold_events::event::{Access, CallKind, Class};
-use leftfold_events::rules::{LEFTFOLD, NETWORK, PROTECTED_FILE, UNREADABLE, UNSANDBOXED};
+use leftfold_events::rules::{self, NETWORK, UNSANDBOXED};
 use leftfold_events::sandbox::{self, Backend};
 use leftfold_process::environment;
+use leftfold_shell::{Target, View};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::commands::Surroundings;
-use self::step::Step;
 use crate::args::WholeNumber;
 use crate::command::{self, CommandResult};
+use crate::protected::{self, ProtectedPlaces};
 use crate::sandbox::Denied;
 use crate::tool::Typed;
 use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
@@ -100,7 +63,7 @@ fn is_off(flag: &Option<bool>) -> bool {
 
 /// The sentence of the description for models that have this shell.
 pub fn about_shell(program: &str) -> String {
-    format!("- The shell is `{}`.\n", wrappers::base(program))
+    format!("- The shell is `{}`.\n", program.rsplit('/').next().unwrap_or(program))
 }
 
 /// A part of the description for models whose commands are confined.
@@ -161,46 +124,24 @@ impl Typed for Bash {
             folder.clone_from(&target.path);
             plan.paths.push(target.path);
         }
-        let steps = steps(&args.command, cx);
-        let touched = touched::of(&steps, &folder, cx);
-        let has_own_temp = crate::sandbox::has_own_temp(cx) && args.unsandboxed != Some(true);
-        let is_private = |folder: &String| has_own_temp && is_temp(folder);
-        outside.extend(touched.outside.into_iter().filter(|folder| !is_private(folder)));
-        plan.paths.extend(touched.paths);
-        plan.access.extend(leaving(outside));
-        let exported = environment(&cx.environment).into_iter();
-        let exported = exported.filter_map(|(name, _)| name.into_string().ok()).collect();
-        let surroundings = Surroundings { exported, moves: touched.moves };
-        let (patterns, always) = commands::judged(&args.command, &steps, &surroundings);
+        let view = WorkspaceView { cx, places: ProtectedPlaces::of(cx) };
+        let judged = leftfold_shell::judge(&args.command, &folder, &view);
         let sandbox = leaving_sandbox(args, cx).map(|permission| Access {
             permission: permission.to_owned(),
-            patterns: patterns.clone(),
+            patterns: judged.commands.patterns.clone(),
             always: match args.unsandboxed {
                 Some(true) => Vec::new(),
-                _ => commands::alone(&steps, &patterns, |name| itself::is_installed(name, cx)),
+                _ => judged.always_with_network(&view),
             },
         });
-        plan.access.push(Access { permission: "bash".to_owned(), patterns, always });
+        let has_own_temp = crate::sandbox::has_own_temp(cx) && args.unsandboxed != Some(true);
+        let is_private = |folder: &String| has_own_temp && is_temp(folder);
+        outside.extend(judged.outside.into_iter().filter(|folder| !is_private(folder)));
+        plan.paths.extend(judged.paths);
+        plan.access.extend(leaving(outside));
+        plan.access.push(judged.commands);
         plan.access.extend(sandbox);
-        let patterns = commands::unreadable(&steps);
-        if !patterns.is_empty() {
-            let (permission, always) = (UNREADABLE.to_owned(), Vec::new());
-            plan.access.push(Access { permission, patterns, always });
-        }
-        for (permission, patterns) in [("read", touched.reads), ("edit", touched.edits)] {
-            plan.access.extend(files(permission, patterns));
-        }
-        if !touched.protected.is_empty() {
-            let (permission, always) = (PROTECTED_FILE.to_owned(), Vec::new());
-            plan.access.push(Access { permission, patterns: touched.protected, always });
-        }
-        if itself::is_run(&args.command, &steps, &folder, cx) {
-            plan.access.push(Access {
-                permission: LEFTFOLD.to_owned(),
-                patterns: vec![args.command.trim().to_owned()],
-                always: Vec::new(),
-            });
-        }
+        plan.access.extend(judged.more);
         Ok(plan)
     }
 
@@ -224,19 +165,56 @@ impl Typed for Bash {
     }
 }
 
-/// The steps of a line. The judge reads it as bash does, so a line that the shell may read otherwise has an unknown
-/// step.
-fn steps(line: &str, cx: &Workspace) -> Vec<Step> {
-    let mut steps = commands::steps(line);
-    if !wrappers::is_read_alike(wrappers::base(cx.shell()), line) {
-        steps.push(Step::Unknown);
-    }
-    steps
+/// What the judge of lines may know of a workspace.
+struct WorkspaceView<'a> {
+    cx: &'a Workspace,
+    places: Arc<ProtectedPlaces>,
 }
 
-/// The patterns that rules see of a line, and the patterns that "always" would allow.
-pub(crate) fn seen(line: &str) -> (Vec<String>, Vec<String>) {
-    commands::judged(line, &commands::steps(line), &Surroundings::default())
+impl View for WorkspaceView<'_> {
+    fn shell(&self) -> &str {
+        self.cx.shell()
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        environment(&self.cx.environment)
+    }
+
+    fn worktree(&self) -> &Path {
+        &self.cx.worktree
+    }
+
+    fn is_worktree(&self, folder: &Path) -> bool {
+        paths::real(&self.cx.worktree).ok() == paths::real(folder).ok()
+    }
+
+    fn resolve(&self, path: &str) -> Option<Target> {
+        paths::resolve(path, self.cx).ok().map(paths::Target::of_line)
+    }
+
+    fn resolve_for_command(&self, path: &str) -> Option<Target> {
+        paths::resolve_for_command(path, self.cx).ok().map(paths::Target::of_line)
+    }
+
+    fn is_spilled(&self, path: &Path) -> bool {
+        paths::real(&self.cx.spill_dir).is_ok_and(|folder| path.starts_with(folder))
+    }
+
+    fn is_guarded(&self, path: &str) -> bool {
+        self.cx.guarded.iter().any(|pattern| rules::matches(pattern, path))
+    }
+
+    fn is_protected_name(&self, path: &str) -> bool {
+        protected::is_protected(path)
+    }
+
+    fn is_protected(&self, path: &str) -> bool {
+        self.places.is_protected(path)
+    }
+
+    fn is_secret(&self, path: &Path) -> bool {
+        self.places.is_secret(path)
+    }
 }
 
 fn backend(cx: &Workspace) -> Option<Backend> {
@@ -266,14 +244,6 @@ fn leaving(mut folders: Vec<String>) -> Option<Access> {
     folders.sort();
     folders.dedup();
     (!folders.is_empty()).then(|| paths::leaving(folders))
-}
-
-/// The permission to read or change files that the line names. "Always" allows these files and no
-/// others, and nothing if one of them is not known.
-fn files(permission: &str, patterns: Vec<String>) -> Option<Access> {
-    let is_known = patterns.iter().all(|pattern| pattern != commands::DYNAMIC);
-    let always = if is_known { paths::for_good(&patterns) } else { Vec::new() };
-    (!patterns.is_empty()).then(|| Access { permission: permission.to_owned(), patterns, always })
 }
 
 /// The result of a command. A non-zero exit code is reported in the output and is not an error.

@@ -1,5 +1,3 @@
-mod arbitrary;
-mod lines;
 mod outside;
 
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Which folders outside the worktree a line is said to touch.
 
+use leftfold_events::rules::DYNAMIC;
 use serde_json::json;
 
-use super::super::commands::DYNAMIC;
 use crate::testing::Site;
 
 /// The patterns of `external_directory` that `line` asks for.

@@ -7,7 +7,7 @@
 use tree_sitter::{Node, Tree};
 
 /// Words that begin or end something where a command could stand.
-pub(super) const RESERVED: &[&str] = &[
+pub(crate) const RESERVED: &[&str] = &[
     "if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until", "do",
     "done", "in", "function", "time", "{", "}", "!", "[[", "]]", "coproc",
 ];
@@ -16,7 +16,7 @@ pub(super) const RESERVED: &[&str] = &[
 const MAX_DEPTH: usize = 400;
 
 /// `None` if it is doubtful.
-pub(super) fn agrees(tree: &Tree, line: &str) -> Option<()> {
+pub(crate) fn agrees(tree: &Tree, line: &str) -> Option<()> {
     let root = tree.root_node();
     if root.has_error() || line.contains('\r') || line.contains('\0') {
         return None;

@@ -12,21 +12,16 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 use leftfold_events::rules;
-use leftfold_process::environment;
 
-use crate::Workspace;
-use crate::paths::{self, Target};
-use crate::protected::{ProtectedPlaces, is_protected};
-
-use super::commands::DYNAMIC;
-use super::files::{self, Argument, Below, FileUse, Files, Searched, Use};
-use super::step::{Run, Step};
-use super::word::{self, Part, Word};
-use super::wrappers;
+use crate::View;
+use crate::commands::DYNAMIC;
+use crate::files::{self, Argument, Below, FileUse, Files, Searched, Use};
+use crate::step::{Run, Step};
+use crate::word::{self, Part, Word};
+use crate::wrappers;
 
 /// Most values of one word.
 const MAX_VALUES: usize = 64;
@@ -64,19 +59,19 @@ struct Value {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(crate) struct Touched {
     /// Resolved, wherever they are, in their order.
-    pub(super) paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
     /// The patterns of `external_directory`.
-    pub(super) outside: Vec<String>,
+    pub(crate) outside: Vec<String>,
     /// The patterns of `read`.
-    pub(super) reads: Vec<String>,
+    pub(crate) reads: Vec<String>,
     /// The patterns of `edit`.
-    pub(super) edits: Vec<String>,
+    pub(crate) edits: Vec<String>,
     /// The patterns of `protected_file`, apart from those among `edits`.
-    pub(super) protected: Vec<String>,
+    pub(crate) protected: Vec<String>,
     /// The steps that only change to a folder in the worktree.
-    pub(super) moves: HashSet<usize>,
+    pub(crate) moves: HashSet<usize>,
 }
 
 /// Where the line may be at some point.
@@ -100,8 +95,7 @@ impl Place {
 }
 
 struct Walk<'a> {
-    cx: &'a Workspace,
-    protected: Arc<ProtectedPlaces>,
+    view: &'a dyn View,
     place: Place,
     /// Everywhere it has been.
     been: Place,
@@ -124,7 +118,7 @@ struct Walk<'a> {
 }
 
 /// The paths that the steps touch when they start in `folder`.
-pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
+pub(crate) fn of(steps: &[Step], folder: &Path, view: &dyn View) -> Touched {
     let place = Place { folders: vec![folder.to_owned()], unknown: false };
     let sets_globs = |step: &Step| {
         let names = |run: &Run| run.words.iter().any(|word| word.0.contains("glob"));
@@ -132,12 +126,11 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
             || matches!(step, Step::Assign(name, _) if name == "GLOBIGNORE")
     };
     let mut walk = Walk {
-        cx,
-        protected: ProtectedPlaces::of(cx),
+        view,
         been: place.clone(),
         place,
         saved: Vec::new(),
-        variables: inherited(cx),
+        variables: inherited(view),
         unsettled: unsettled(steps),
         loose: steps.iter().any(sets_globs),
         searched: Vec::new(),
@@ -147,7 +140,7 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
         trees: HashMap::new(),
         // a function may stand after the name
         certain_cd: !steps.contains(&Step::Function)
-            && !environment(&cx.environment).iter().any(|(name, _)| name == "CDPATH"),
+            && !view.environment().iter().any(|(name, _)| name == "CDPATH"),
         found: Touched::default(),
     };
     walk.declare(steps);
@@ -157,12 +150,12 @@ pub(super) fn of(steps: &[Step], folder: &Path, cx: &Workspace) -> Touched {
     walk.found
 }
 
-fn inherited(cx: &Workspace) -> HashMap<String, Vec<Option<Value>>> {
+fn inherited(view: &dyn View) -> HashMap<String, Vec<Option<Value>>> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         let text = value.into_string().ok()?;
         Some((name.into_string().ok()?, vec![Some(Value { text, ..Value::default() })]))
     };
-    environment(&cx.environment).into_iter().filter_map(text).collect()
+    view.environment().into_iter().filter_map(text).collect()
 }
 
 /// Variables whose values cannot be told from the line: set more than once and not always to
@@ -395,7 +388,7 @@ impl Walk<'_> {
             }
             if is_found {
                 let below = Below::Names(self.searched.clone());
-                let root = self.cx.worktree.clone();
+                let root = self.view.worktree().to_owned();
                 self.changed_below(&root, &below);
             }
         }
@@ -473,7 +466,7 @@ impl Walk<'_> {
         for (at, c) in starts {
             let name = script[at + 1..].trim();
             let is_path = name.starts_with('/') && "rRwW".contains(c);
-            if is_path || self.is_guarded(name) || is_protected(name) {
+            if is_path || self.view.is_guarded(name) || self.view.is_protected_name(name) {
                 self.name(name, files);
             }
         }
@@ -510,8 +503,8 @@ impl Walk<'_> {
             };
             let found = std::fs::metadata(&path).ok();
             let last = name.rsplit('/').next().unwrap_or(name);
-            let hidden = last.starts_with('.') && self.is_guarded(name);
-            let looks = hidden || is_protected(name);
+            let hidden = last.starts_with('.') && self.view.is_guarded(name);
+            let looks = hidden || self.view.is_protected_name(name);
             let has_parent = || path.parent().is_some_and(Path::is_dir);
             let is_address = name.contains("://") || name.starts_with("//");
             let is_new = looks && !name.contains(char::is_whitespace) && !is_address;
@@ -522,35 +515,34 @@ impl Walk<'_> {
                 }
                 continue;
             }
-            let Some(Ok(target)) =
-                path.to_str().map(|path| paths::resolve_for_command(path, self.cx))
+            let Some(target) = path.to_str().and_then(|path| self.view.resolve_for_command(path))
             else {
                 continue;
             };
-            if self.is_spilled(&target) || target.is_own_process() {
+            if self.view.is_spilled(&target.path) || target.is_own_process {
                 continue;
             }
             let is_file = found.as_ref().is_some_and(std::fs::Metadata::is_file);
             if reads && (is_file || hidden) {
                 // a program such as `CC=/usr/bin/gcc` is no secret
                 let is_program = files.kind == FileUse::Other && is_executable(found.as_ref());
-                if target.inside || !is_program {
+                if target.outside.is_none() || !is_program {
                     self.claim(Use::Reads, target.shown.clone());
                 }
-                if !target.inside && !is_program {
-                    self.leave(target.outside());
+                if let Some(outside) = target.outside.filter(|_| !is_program) {
+                    self.leave(outside);
                 }
             }
             if files.may_write_words && is_file {
                 self.claim(Use::Writes, target.shown.clone());
             }
-            let is_secret = reads && found.is_some() && self.protected.is_secret(&target.path);
+            let is_secret = reads && found.is_some() && self.view.is_secret(&target.path);
             // many lines name folders of programs and programs in them, and change neither
             let is_kept = is_file && !is_executable(found.as_ref());
             let may_change = match files.only_reads {
                 true => false,
-                false if is_kept => self.protected.is_protected(&target.shown),
-                false => is_protected(&target.shown),
+                false if is_kept => self.view.is_protected(&target.shown),
+                false => self.view.is_protected_name(&target.shown),
             };
             if is_secret || may_change {
                 self.protect(target.shown);
@@ -565,18 +557,10 @@ impl Walk<'_> {
         }
     }
 
-    fn is_guarded(&self, path: &str) -> bool {
-        self.cx.guarded.iter().any(|pattern| rules::matches(pattern, path))
-    }
-
-    fn is_spilled(&self, target: &Target) -> bool {
-        paths::real(&self.cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir))
-    }
-
     /// A file is read, and it is not known which.
     fn any_file(&mut self, names: &[String]) {
         self.claim(Use::Reads, DYNAMIC.to_owned());
-        let root = self.cx.worktree.clone();
+        let root = self.view.worktree().to_owned();
         self.read_below(&root, &Searched { skips_hidden: false, names: names.to_vec() });
     }
 
@@ -614,7 +598,7 @@ impl Walk<'_> {
             let hidden = rest.iter().any(|name| name.as_encoded_bytes().starts_with(b"."));
             let shown = joined(&base, rest);
             if !(searched.skips_hidden && hidden)
-                && self.is_guarded(&shown)
+                && self.view.is_guarded(&shown)
                 && is_named(path, &searched.names)
                 && !path.is_dir()
             {
@@ -630,18 +614,17 @@ impl Walk<'_> {
             Below::Extracted | Below::Untracked => &[],
             Below::Names(names) => names,
         };
-        let is_root = paths::real(&self.cx.worktree).ok() == paths::real(folder).ok();
-        if !folder.is_dir() || (*below == Below::Extracted && is_root) {
+        if !folder.is_dir() || (*below == Below::Extracted && self.view.is_worktree(folder)) {
             return;
         }
         let base = self.shown(folder);
-        if self.protected.is_protected(&base) {
+        if self.view.is_protected(&base) {
             self.protect(base.clone());
         }
         for path in self.tree(folder).iter() {
             let shown = joined(&base, path.strip_prefix(folder).unwrap_or(path));
             let tracked = *below == Below::Untracked && shown.split('/').any(|name| name == ".git");
-            if self.protected.is_protected(&shown) && is_named(path, names) && !tracked {
+            if self.view.is_protected(&shown) && is_named(path, names) && !tracked {
                 self.protect(shown);
             }
         }
@@ -650,8 +633,8 @@ impl Walk<'_> {
     /// A path as rules see it.
     fn shown(&self, path: &Path) -> String {
         let text = path.to_string_lossy();
-        paths::resolve_for_command(&text, self.cx)
-            .map_or_else(|_| text.to_string(), |target| target.shown)
+        let target = self.view.resolve_for_command(&text);
+        target.map_or_else(|| text.to_string(), |target| target.shown)
     }
 
     /// Everything below a folder, without following links, `node_modules`, and the contents of `.git`.
@@ -744,7 +727,7 @@ impl Walk<'_> {
         let inside = |folder: &PathBuf| {
             let path = folder.join(&text);
             path.to_str().is_some_and(|path| {
-                paths::resolve_for_command(path, self.cx).is_ok_and(|target| target.inside)
+                self.view.resolve_for_command(path).is_some_and(|target| target.outside.is_none())
             })
         };
         let plain = run.redirects.is_empty() && !run.assigns && !run.fed && !text.is_empty();
@@ -859,16 +842,16 @@ impl Walk<'_> {
 
     /// A file that a pattern matches.
     fn matched(&mut self, path: &Path, how: Use) {
-        let Ok(target) = paths::resolve_for_command(&path.to_string_lossy(), self.cx) else {
+        let Some(target) = self.view.resolve_for_command(&path.to_string_lossy()) else {
             return;
         };
-        if target.is_own_process() {
+        if target.is_own_process {
             return;
         }
-        if !target.inside && !self.is_spilled(&target) {
-            self.leave(target.outside());
+        if let Some(outside) = target.outside.filter(|_| !self.view.is_spilled(&target.path)) {
+            self.leave(outside);
         }
-        if how == Use::Writes || self.is_guarded(&target.shown) {
+        if how == Use::Writes || self.view.is_guarded(&target.shown) {
             self.claim(how, target.shown);
         }
     }
@@ -905,7 +888,7 @@ impl Walk<'_> {
                         let rest = entry.strip_prefix(&path).unwrap_or(entry);
                         let landed = bases.iter().map(|base| joined(base, rest));
                         for shown in landed {
-                            if self.protected.is_protected(&shown) {
+                            if self.view.is_protected(&shown) {
                                 self.protect(shown);
                             }
                         }
@@ -920,7 +903,7 @@ impl Walk<'_> {
 
     /// A file that a command creates or replaces.
     fn landed(&mut self, path: &Path) {
-        let Ok(target) = paths::resolve_for_command(&path.to_string_lossy(), self.cx) else {
+        let Some(target) = self.view.resolve_for_command(&path.to_string_lossy()) else {
             return;
         };
         self.claim(Use::Writes, target.shown);
@@ -1037,13 +1020,13 @@ impl Walk<'_> {
         {
             return;
         }
-        match paths::resolve_for_command(&text, self.cx) {
-            Ok(target) if target.is_own_process() => {}
+        match self.view.resolve_for_command(&text) {
+            Some(target) if target.is_own_process => {}
             _ if self.found.paths.len() >= MAX_PATHS => self.somewhere(),
-            Ok(target) => {
-                let spilled = self.is_spilled(&target);
-                if !target.inside && !spilled {
-                    self.leave(target.outside());
+            Some(target) => {
+                let spilled = self.view.is_spilled(&target.path);
+                if let Some(outside) = target.outside.filter(|_| !spilled) {
+                    self.leave(outside);
                 }
                 if let Some(how) = how.filter(|_| !spilled) {
                     self.claim(how, target.shown);
@@ -1052,7 +1035,7 @@ impl Walk<'_> {
                     self.found.paths.push(target.path);
                 }
             }
-            Err(_) => self.somewhere(),
+            None => self.somewhere(),
         }
     }
 }

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 
 use leftfold_events::rules::LEFTFOLD;
 
-use super::step::{Run, Step};
-use super::wrappers::base;
-use crate::Workspace;
-use crate::paths;
+use crate::View;
+use crate::step::{Run, Step};
+use crate::wrappers::base;
 
 /// Programs that run a text that is given to them.
 const INTERPRETERS: &[&str] = &[
@@ -52,7 +51,7 @@ const REACH_OUT: &[&str] = &[
 const MAX_LOOKUPS: usize = 200;
 
 /// Whether the steps of `line`, which starts in `folder`, may run Leftfold or reach processes outside.
-pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) -> bool {
+pub(crate) fn is_run(line: &str, steps: &[Step], folder: &Path, view: &dyn View) -> bool {
     let mut unknown = false;
     let mut looked_up = std::collections::HashSet::new();
     for step in steps {
@@ -65,7 +64,7 @@ pub(super) fn is_run(line: &str, steps: &[Step], folder: &Path, cx: &Workspace) 
                     unknown |= interprets(run, base(&name));
                     if looked_up.len() < MAX_LOOKUPS
                         && looked_up.insert(name.clone())
-                        && leads_here(&name, folder, cx)
+                        && leads_here(&name, folder, view)
                     {
                         return true;
                     }
@@ -99,11 +98,11 @@ fn interprets(run: &Run, name: &str) -> bool {
 }
 
 /// Whether the program is a link to Leftfold, or the one that runs now.
-fn leads_here(name: &str, folder: &Path, cx: &Workspace) -> bool {
+fn leads_here(name: &str, folder: &Path, view: &dyn View) -> bool {
     if name.contains('/') {
-        return folder.join(name).to_str().is_some_and(|path| is_leftfold(path, cx));
+        return folder.join(name).to_str().is_some_and(|path| is_leftfold(path, view));
     }
-    found(name).is_some_and(|path| path.to_str().is_some_and(|path| is_leftfold(path, cx)))
+    found(name).is_some_and(|path| path.to_str().is_some_and(|path| is_leftfold(path, view)))
 }
 
 /// The file that `PATH` gives a name.
@@ -113,13 +112,13 @@ fn found(name: &str) -> Option<PathBuf> {
 }
 
 /// Whether a program is no file of the project, by a path or by `PATH`. Of one that is not there, it is not known.
-pub(super) fn is_installed(name: &str, cx: &Workspace) -> bool {
+pub(crate) fn is_installed(name: &str, view: &dyn View) -> bool {
     let path = if name.contains('/') { Some(PathBuf::from(name)) } else { found(name) };
-    path.is_none_or(|path| path.is_absolute() && !path.starts_with(&cx.worktree))
+    path.is_none_or(|path| path.is_absolute() && !path.starts_with(view.worktree()))
 }
 
-fn is_leftfold(path: &str, cx: &Workspace) -> bool {
-    let Ok(target) = paths::resolve(path, cx) else { return false };
+fn is_leftfold(path: &str, view: &dyn View) -> bool {
+    let Some(target) = view.resolve(path) else { return false };
     let running = std::env::current_exe().and_then(std::fs::canonicalize);
     target.path.file_name() == Some(OsStr::new(LEFTFOLD))
         || running.is_ok_and(|running| running == target.path)

@@ -4,7 +4,7 @@
 //! `x` may hold `a[$(rm y)]`, and bash runs `rm y`. A text passes here only if it consists of literals;
 //! the parser reports everything else as unknown. Nothing here decides which rule applies.
 
-use super::word;
+use crate::word;
 
 /// Variables to which bash gives the integer attribute: assigning evaluates the value as arithmetic.
 const INTEGERS: &[&str] = &[
@@ -24,13 +24,13 @@ const INTEGERS: &[&str] = &[
 const COMPARISONS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 /// Whether assigning to `name` evaluates the value.
-pub(super) fn is_integer(name: &str) -> bool {
+pub(crate) fn is_integer(name: &str) -> bool {
     INTEGERS.contains(&name)
 }
 
 /// Whether an arithmetic expression consists of numbers and operators alone. `$?`, `$#`, `$$` and `$!`
 /// are numbers.
-pub(super) fn is_literal_arithmetic(text: &str) -> bool {
+pub(crate) fn is_literal_arithmetic(text: &str) -> bool {
     let mut chars = text.chars().peekable();
     let mut in_number = false;
     let mut hexadecimal = false;
@@ -54,7 +54,7 @@ pub(super) fn is_literal_arithmetic(text: &str) -> bool {
 }
 
 /// Whether a subscript is a number, `@` or `*`.
-pub(super) fn is_literal_subscript(index: &str) -> bool {
+pub(crate) fn is_literal_subscript(index: &str) -> bool {
     let digits = index.strip_prefix('-').unwrap_or(index);
     matches!(index, "@" | "*") || is_number(digits)
 }
@@ -65,7 +65,7 @@ fn is_number(text: &str) -> bool {
 
 /// Whether `${…}`, given with its braces, evaluates nothing. Commands in its operand are judged by
 /// themselves.
-pub(super) fn is_plain_parameter(text: &str) -> bool {
+pub(crate) fn is_plain_parameter(text: &str) -> bool {
     let Some(body) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
         return false;
     };
@@ -153,7 +153,7 @@ fn is_plain_operand(operand: &str) -> bool {
 }
 
 /// Whether `[[ … ]]` compares only literal numbers and tests only plain names with `-v` and `-R`.
-pub(super) fn is_plain_test(text: &str) -> bool {
+pub(crate) fn is_plain_test(text: &str) -> bool {
     let text = text.replace("\\\n", "");
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let number = |word: Option<&&str>| {

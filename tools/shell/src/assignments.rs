@@ -6,8 +6,8 @@
 //! assignment that stands alone sets a variable of the shell; rules judge it only if the shell itself
 //! acts on that variable or passes it on.
 
-use super::expansions;
-use super::word::Word;
+use crate::expansions;
+use crate::word::Word;
 
 /// Variables that say how a command prints, not what it does.
 const HARMLESS: &[&str] = &[
@@ -81,14 +81,14 @@ const DECISIVE_STARTS: &[&str] =
     &["BASH_FUNC_", "CARGO_", "DYLD_", "GIT_", "LD_", "LEFTFOLD_", "SSH_", "XDG_"];
 
 /// Whether rules judge an assignment to `name` that stands alone or that a builtin makes.
-pub(super) fn is_decisive(name: &str) -> bool {
+pub(crate) fn is_decisive(name: &str) -> bool {
     DECISIVE.contains(&name)
         || expansions::is_integer(name)
         || DECISIVE_STARTS.iter().any(|start| name.starts_with(start))
 }
 
 /// Whether an assignment before a command changes nothing but what it prints.
-pub(super) fn is_harmless(assignment: &Word) -> bool {
+pub(crate) fn is_harmless(assignment: &Word) -> bool {
     let Some((name, value)) = assignment.0.split_once('=') else { return false };
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.@+:-".contains(c);
     let named = HARMLESS.contains(&name) || name.starts_with("LC_");

@@ -2,11 +2,11 @@
 //! too. So no command in them goes unseen, and a line that is cut too often is asked about and not
 //! waved on.
 
-use super::check::RESERVED;
-use super::inner::Inner;
-use super::step::{Run, Step};
-use super::word::Word;
-use super::wrappers::{self, is_assignment};
+use crate::check::RESERVED;
+use crate::inner::Inner;
+use crate::step::{Run, Step};
+use crate::word::Word;
+use crate::wrappers::{self, is_assignment};
 
 /// How deep commands may be in wrappers here.
 const MAX_WRAPPERS: usize = 8;
@@ -15,7 +15,7 @@ const MAX_WRAPPERS: usize = 8;
 const MAX_REDIRECTIONS: usize = 1_000;
 
 /// Always with [`Step::Unreadable`]: only a rule for everything allows such a line.
-pub(super) fn steps(line: &str) -> Vec<Step> {
+pub(crate) fn steps(line: &str) -> Vec<Step> {
     let mut steps = vec![Step::Unreadable];
     let mut start = 0;
     let ends = line.char_indices().filter(|(at, c)| separates(line, *at, *c)).map(|(at, _)| at);

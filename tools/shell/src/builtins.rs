@@ -4,13 +4,13 @@
 //! a subscript in it. Each function here accepts the forms that are certain to be harmless; every other
 //! form is unknown.
 
-use super::assignments;
-use super::expansions;
-use super::word::{self, Word};
+use crate::assignments;
+use crate::expansions;
+use crate::word::{self, Word};
 
 /// A side effect of a builtin that its name does not tell.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// It may run a command that does not stand in the line.
     Unknown,
     /// It assigns to a variable that decides what other commands do. The word is the assignment, or the
@@ -55,7 +55,7 @@ const SHOPT_OPTIONS: &[&str] = &[
 
 /// The effects of a command, if it is such a builtin. `declares` says that the shell reads the words as
 /// those of a declaration, without splitting values.
-pub(super) fn effects(words: &[Word], declares: bool) -> Vec<Effect> {
+pub(crate) fn effects(words: &[Word], declares: bool) -> Vec<Effect> {
     let Some(name) = words.first().and_then(Word::literal) else { return Vec::new() };
     let rest = &words[1..];
     let effects = match name.as_str() {

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-use super::builtins::{self, Effect};
-use super::inner::Inner;
-use super::step::{Run, Step};
-use super::word::{self, Word};
-use super::wrappers::{self, is_assignment};
-use super::{assignments, check, expansions};
+use crate::builtins::{self, Effect};
+use crate::inner::Inner;
+use crate::step::{Run, Step};
+use crate::word::{self, Word};
+use crate::wrappers::{self, is_assignment};
+use crate::{assignments, check, expansions};
 
 /// How deep commands may be in one another.
 const MAX_DEPTH: usize = 100;
@@ -67,7 +67,7 @@ const PLAIN: &[&str] = &[
 ];
 
 /// The steps of `line` in the order in which they stand; `None` if it is not understood.
-pub(super) fn steps(line: &str) -> Option<Vec<Step>> {
+pub(crate) fn steps(line: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     let limit = Instant::now() + MAX_TIME;
     read(line, 0, limit, &mut steps)?;

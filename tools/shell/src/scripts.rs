@@ -3,11 +3,11 @@
 //!
 //! Only forms that are certain to be harmless are accepted, as `builtins` does.
 
-use super::word::{Word, quoted};
+use crate::word::{Word, quoted};
 
 /// The effects of a program text in the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Script {
+pub(crate) enum Script {
     /// It neither writes files nor runs programs.
     Reads,
     /// It is not known, or the program takes no such text.
@@ -45,7 +45,7 @@ const EXECUTES: &[(&str, &str, &[&str])] = &[
 
 /// Whether a command may run others, apart from those that `wrappers` finds. `fed` says that more words
 /// follow.
-pub(super) fn executes(name: &str, words: &[Word], fed: bool) -> bool {
+pub(crate) fn executes(name: &str, words: &[Word], fed: bool) -> bool {
     if is_awk(name) || name == "sed" {
         return fed || of(name, words) != Script::Reads;
     }
@@ -70,7 +70,7 @@ pub(super) fn executes(name: &str, words: &[Word], fed: bool) -> bool {
 }
 
 /// The effects of the program texts in the arguments of sed or awk.
-pub(super) fn of(name: &str, words: &[Word]) -> Script {
+pub(crate) fn of(name: &str, words: &[Word]) -> Script {
     match name {
         "sed" => sed(words),
         _ if is_awk(name) => awk(words),

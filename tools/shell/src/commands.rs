@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use super::step::{Run, Step};
-use super::word::{Word, expanded};
-use super::{arity, assignments, cut, globals, parse, wrappers};
+use crate::step::{Run, Step};
+use crate::word::{Word, expanded};
+use crate::{arity, assignments, cut, globals, parse, wrappers};
 
 /// Stands for a command that is not known before it runs. A rule for `*` matches it, and nothing
 /// narrower that does not mean it.
-pub(super) use leftfold_events::rules::{DYNAMIC, EVALUATED};
+pub(crate) use leftfold_events::rules::{DYNAMIC, EVALUATED};
 
 /// Most bytes of all patterns of a line; with more it is judged as one that is not understood.
 const MAX_PATTERNS: usize = 512 * 1024;
@@ -17,22 +17,22 @@ const MAX_PATTERNS: usize = 512 * 1024;
 const MAX_UNREADABLE: usize = 16 * 1024;
 
 /// The steps of a line, cut if it is not understood.
-pub(super) fn steps(line: &str) -> Vec<Step> {
+pub(crate) fn steps(line: &str) -> Vec<Step> {
     parse::steps(line).unwrap_or_else(|| cut::steps(line))
 }
 
 /// Facts that the judge knows apart from the line.
 #[derive(Debug, Default)]
-pub(super) struct Surroundings {
+pub(crate) struct Surroundings {
     /// Variables that the shell passes on to commands, because it has inherited them.
-    pub(super) exported: HashSet<String>,
+    pub(crate) exported: HashSet<String>,
     /// The steps that only change to a folder in the worktree. Rules don't judge them if there is
     /// something else to judge.
-    pub(super) moves: HashSet<usize>,
+    pub(crate) moves: HashSet<usize>,
 }
 
 /// Patterns of a line, and those that "always" would allow from now on.
-pub(super) fn judged(
+pub(crate) fn judged(
     line: &str,
     steps: &[Step],
     surroundings: &Surroundings,
@@ -99,7 +99,7 @@ fn patterns(
 }
 
 /// The parts of a line that the judge cannot read: commands and values that are not known before it runs.
-pub(super) fn unreadable(steps: &[Step]) -> Vec<String> {
+pub(crate) fn unreadable(steps: &[Step]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for step in steps {
         match step {
@@ -182,7 +182,7 @@ fn with_redirects(words: &[String], run: &Run) -> String {
 /// The patterns of "always" for a line that gets the network: its commands with these arguments, and none if a file of
 /// the project may be what runs, or if a part of the line is not known. `is_installed` says of a name that it is no
 /// program of the project.
-pub(super) fn alone(
+pub(crate) fn alone(
     steps: &[Step],
     patterns: &[String],
     is_installed: impl Fn(&str) -> bool,

@@ -4,8 +4,8 @@
 //! further, so they count as an unknown command beside git. An option that git could abbreviate counts
 //! as the option. Hooks and programs that the user's own git configuration names are not looked into.
 
-use super::inner::{Inner, joined, line};
-use super::word::{Word, quoted};
+use crate::inner::{Inner, joined, line};
+use crate::word::{Word, quoted};
 
 /// Subcommands that do what their name says, apart from the options in [`OPTIONS`].
 const PLAIN: &[&str] = &[
@@ -199,7 +199,7 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// The commands that `git` with these words runs besides itself.
-pub(super) fn inner(words: &[Word]) -> Vec<Inner> {
+pub(crate) fn inner(words: &[Word]) -> Vec<Inner> {
     match globals(words) {
         Some(at) => words.get(at..).map_or_else(Vec::new, subcommand),
         None => vec![Inner::Unknown],
@@ -207,7 +207,7 @@ pub(super) fn inner(words: &[Word]) -> Vec<Inner> {
 }
 
 /// Where the subcommand stands; `None` if an option before it decides what runs.
-pub(super) fn globals(words: &[Word]) -> Option<usize> {
+pub(crate) fn globals(words: &[Word]) -> Option<usize> {
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let text = word.literal();

@@ -1,6 +1,6 @@
 //! Options that stand before a subcommand. `git -C sub push` is `git push` to a rule.
 
-use super::arity;
+use crate::arity;
 
 /// Programs with options before their subcommands: which of these take a value as a word of its own, and which none. An
 /// option that is in neither list may or may not.
@@ -98,7 +98,7 @@ fn is_in(list: &str, name: &str) -> bool {
 
 /// The command `name` with the arguments `words`, without the options before its subcommand, in each way to read them. The
 /// flag says whether these are all.
-pub(super) fn without(name: &str, words: &[String]) -> (Vec<Vec<String>>, bool) {
+pub(crate) fn without(name: &str, words: &[String]) -> (Vec<Vec<String>>, bool) {
     let start = vec![name.to_owned()];
     if arity::of(&start) < 2 || is_in(WITHOUT_SUBCOMMANDS, name) {
         return (Vec::new(), true);

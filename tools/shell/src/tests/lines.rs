@@ -1,7 +1,7 @@
 //! Which patterns rules see of a line.
 
-use super::super::commands::DYNAMIC;
-use super::super::seen as judged;
+use crate::commands::DYNAMIC;
+use crate::seen as judged;
 
 fn patterns(line: &str) -> Vec<String> {
     judged(line).0

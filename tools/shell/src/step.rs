@@ -1,9 +1,9 @@
 //! The steps of a shell line that rules judge.
 
-use super::word::Word;
+use crate::word::Word;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Run(Run),
     /// A command that is not known before the line runs.
     Unreadable,
@@ -30,23 +30,23 @@ pub(super) enum Step {
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// At least one.
-    pub(super) words: Vec<Word>,
+    pub(crate) words: Vec<Word>,
     /// Where its input and output go, as it stands in the line.
-    pub(super) redirects: Vec<String>,
+    pub(crate) redirects: Vec<String>,
     /// The text of its here-document or here-string, as it stands in the line.
-    pub(super) given: String,
+    pub(crate) given: String,
     /// Whether it gets arguments that do not stand in the line.
-    pub(super) fed: bool,
+    pub(crate) fed: bool,
     /// The text in its words that is replaced by something that does not stand in the line.
-    pub(super) replaced: Option<String>,
+    pub(crate) replaced: Option<String>,
     /// Whether it is given variables that rules judge.
-    pub(super) assigns: bool,
+    pub(crate) assigns: bool,
 }
 
 impl Run {
-    pub(super) fn new(words: Vec<Word>) -> Self {
+    pub(crate) fn new(words: Vec<Word>) -> Self {
         Self {
             words,
             redirects: Vec::new(),
@@ -58,7 +58,7 @@ impl Run {
     }
 
     /// The program, if its name stands in the line and can only be the name of a program.
-    pub(super) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         let name = self.words.first()?.literal()?;
         let odd = |c: char| c.is_whitespace() || c.is_control();
         (!name.is_empty() && !name.contains(odd)).then_some(name)

@@ -8,10 +8,10 @@ const MAX_BRACES: usize = 512;
 
 /// A word as it stands in the line, with its quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word(pub(super) String);
+pub(crate) struct Word(pub(crate) String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// Itself, quotes and backslashes removed.
     Text(String),
     /// An unquoted character that makes the word a pattern of file names.
@@ -32,12 +32,12 @@ pub(super) enum Part {
 }
 
 impl Word {
-    pub(super) fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         Self(source.to_owned())
     }
 
     /// The text that the program is given; `None` if that depends on anything.
-    pub(super) fn literal(&self) -> Option<String> {
+    pub(crate) fn literal(&self) -> Option<String> {
         if self.0 == "[" {
             return Some(self.0.clone());
         }
@@ -58,7 +58,7 @@ impl Word {
     }
 
     /// The text that rules see: without quotes, or the source if removing them would change its meaning.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let mut text = String::new();
         for part in parts(&self.0) {
             match part {
@@ -75,7 +75,7 @@ impl Word {
 impl Word {
     /// Whether the word is one argument, whatever its variables hold: each expansion in it is in double
     /// quotes.
-    pub(super) fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         if self.0.contains("$@") || self.0.contains("@") && self.0.contains("${") {
             return false;
         }
@@ -97,7 +97,7 @@ impl Word {
     }
 
     /// Whether its quotes end where it ends. A text that was cut at blanks may have lost one.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let (mut quote, mut escaped) = (None, false);
         for c in self.0.chars() {
             match (quote, c) {
@@ -112,13 +112,13 @@ impl Word {
     }
 
     /// Whether a variable or a substitution is in the word, and not only a pattern of file names.
-    pub(super) fn varies(&self) -> bool {
+    pub(crate) fn varies(&self) -> bool {
         let varies = |part: &Part| matches!(part, Part::Variable { .. } | Part::Unknown);
         parts(&self.0).iter().any(varies)
     }
 
     /// The text at the start of the word that is known.
-    pub(super) fn known_start(&self) -> String {
+    pub(crate) fn known_start(&self) -> String {
         match parts(&self.0).into_iter().next() {
             Some(Part::Text(text)) => text,
             _ => String::new(),
@@ -126,7 +126,7 @@ impl Word {
     }
 
     /// Whether the word begins with a literal character other than `-`, so that it is no option.
-    pub(super) fn starts_plain(&self) -> bool {
+    pub(crate) fn starts_plain(&self) -> bool {
         match parts(&self.0).first() {
             Some(Part::Text(text)) => !text.starts_with('-'),
             Some(Part::Home) => true,
@@ -136,7 +136,7 @@ impl Word {
 }
 
 /// The parts of a word in their order.
-pub(super) fn parts(source: &str) -> Vec<Part> {
+pub(crate) fn parts(source: &str) -> Vec<Part> {
     Scan { rest: source, found: Vec::new(), text: String::new(), some: false }.all()
 }
 
@@ -335,18 +335,18 @@ fn with_default(body: &str) -> Option<(&str, &str)> {
 }
 
 /// The source of a word with this text.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())
         && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
 }
 
 /// The words that braces make of `source`, in their quotes; of `{1..9}` the first alone stands for
 /// all. `None` if they are too many.
-pub(super) fn alternatives(source: &str) -> Option<Vec<String>> {
+pub(crate) fn alternatives(source: &str) -> Option<Vec<String>> {
     if unquoted(source).len() > MAX_BRACES {
         return None;
     }
@@ -368,7 +368,7 @@ pub(super) fn alternatives(source: &str) -> Option<Vec<String>> {
 }
 
 /// The words of a command after its braces are replaced: `{-o,x}` is `-o x`. Words with too many alternatives stay.
-pub(super) fn expanded(words: &[Word]) -> Vec<Word> {
+pub(crate) fn expanded(words: &[Word]) -> Vec<Word> {
     let of = |word: &Word| match alternatives(&word.0) {
         Some(all) if all.len() > 1 => all.iter().map(|source| Word::new(source)).collect(),
         Some(_) | None => vec![word.clone()],

@@ -1,10 +1,10 @@
 //! The commands that a command runs besides itself: the result of `wrappers` and `git`.
 
-use super::word::Word;
+use crate::word::Word;
 
 /// A command, line or variable that a command runs or sets besides itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inner {
+pub(crate) enum Inner {
     Command(Vec<Word>),
     /// A command that gets more arguments than stand in the line.
     Fed {
@@ -25,7 +25,7 @@ pub(super) enum Inner {
 }
 
 /// A line that is not known in full is looked into as far as it stands there.
-pub(super) fn line(word: &Word) -> Vec<Inner> {
+pub(crate) fn line(word: &Word) -> Vec<Inner> {
     if let Some(line) = word.literal() {
         return vec![Inner::Line(line)];
     }
@@ -37,7 +37,7 @@ pub(super) fn line(word: &Word) -> Vec<Inner> {
 }
 
 /// As the shell puts arguments together again before it reads them once more.
-pub(super) fn joined(words: &[Word]) -> Vec<Inner> {
+pub(crate) fn joined(words: &[Word]) -> Vec<Inner> {
     let literal: Option<Vec<String>> = words.iter().map(Word::literal).collect();
     match (literal, words) {
         (Some(words), _) => vec![Inner::Line(words.join(" "))],

@@ -1,8 +1,8 @@
 //! Commands that run other commands: `sudo rm x` is `rm x` too.
 
-use super::inner::{Inner, joined, line};
-use super::word::{Word, expanded};
-use super::{assignments, git, scripts};
+use crate::inner::{Inner, joined, line};
+use crate::word::{Word, expanded};
+use crate::{assignments, git, scripts};
 
 /// A program that runs the rest of its arguments.
 struct Wrapper {
@@ -92,24 +92,24 @@ const RUNNERS: &[&str] =
     &["eval", "fd", "fdfind", "find", "runuser", "script", "su", "trap", "watch"];
 
 /// Whether `name` runs the rest of its arguments, and has no other effect.
-pub(super) fn is_wrapper(name: &str) -> bool {
+pub(crate) fn is_wrapper(name: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| wrapper.name == name)
 }
 
 /// Whether allowing `name` for any arguments would allow everything.
-pub(super) fn wraps(name: &str) -> bool {
+pub(crate) fn wraps(name: &str) -> bool {
     let name = base(name);
     SHELLS.contains(&name) || RUNNERS.contains(&name) || is_wrapper(name)
 }
 
 /// The last component of a program's path.
-pub(super) fn base(name: &str) -> &str {
+pub(crate) fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
 /// The commands that `words` run besides themselves. `stdin` is their input, if the line contains it.
 /// With `fed`, more words follow that are not known.
-pub(super) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner> {
+pub(crate) fn inner(words: &[Word], stdin: Option<&str>, fed: bool) -> Vec<Inner> {
     let words = expanded(words);
     let Some(name) = words.first().and_then(Word::literal) else { return Vec::new() };
     let (name, rest) = (base(&name), &words[1..]);
@@ -257,8 +257,8 @@ fn placeholder(options: &[Word]) -> Option<String> {
     None
 }
 
-pub(super) fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| super::word::is_name(name.trim_end_matches('+')))
+pub(crate) fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| crate::word::is_name(name.trim_end_matches('+')))
 }
 
 fn has(words: &[Word], option: &str) -> bool {
@@ -437,7 +437,7 @@ fn shell(name: &str, words: &[Word], stdin: Option<&str>) -> Vec<Inner> {
 
 /// Whether the shell `name` reads a line as bash does. zsh and its like run code in patterns of file
 /// names; a POSIX shell knows neither `$'…'` nor `[[`, and runs a command in `((…))`.
-pub(super) fn is_read_alike(name: &str, line: &str) -> bool {
+pub(crate) fn is_read_alike(name: &str, line: &str) -> bool {
     match name {
         "bash" | "rbash" => true,
         "sh" | "dash" | "ash" => {

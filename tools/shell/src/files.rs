@@ -5,14 +5,14 @@
 
 use leftfold_events::rules;
 
-use super::git;
-use super::scripts::{self, Script};
-use super::step::Run;
-use super::word::{Word, expanded, quoted};
-use super::wrappers::base;
+use crate::git;
+use crate::scripts::{self, Script};
+use crate::step::Run;
+use crate::word::{Word, expanded, quoted};
+use crate::wrappers::base;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     /// Names and sizes, but not contents.
     Lists,
     Reads,
@@ -21,7 +21,7 @@ pub(super) enum Use {
 
 /// How a program uses the files that its words name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileUse {
+pub(crate) enum FileUse {
     /// Its words are text, or paths that it neither opens nor lists.
     Texts,
     Lists,
@@ -36,7 +36,7 @@ pub(super) enum FileUse {
 
 /// The folders and files below a path that a program changes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Below {
+pub(crate) enum Below {
     Nothing,
     /// Files with one of these names, which may be patterns; all files without any.
     Names(Vec<String>),
@@ -48,16 +48,16 @@ pub(super) enum Below {
 
 /// A word that is a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Argument {
-    pub(super) word: Word,
-    pub(super) how: Use,
+pub(crate) struct Argument {
+    pub(crate) word: Word,
+    pub(crate) how: Use,
     /// The files that a command puts there.
-    pub(super) from: Vec<Word>,
-    pub(super) below: Below,
+    pub(crate) from: Vec<Word>,
+    pub(crate) below: Below,
 }
 
 impl Argument {
-    pub(super) fn new(word: Word, how: Use) -> Self {
+    pub(crate) fn new(word: Word, how: Use) -> Self {
         Self { word, how, from: Vec::new(), below: Below::Nothing }
     }
 
@@ -69,21 +69,21 @@ impl Argument {
 
 /// The files of one command.
 #[derive(Debug)]
-pub(super) struct Files {
-    pub(super) kind: FileUse,
+pub(crate) struct Files {
+    pub(crate) kind: FileUse,
     /// Whether the program is certain to write nothing, with the options that it has.
-    pub(super) only_reads: bool,
+    pub(crate) only_reads: bool,
     /// Whether it reads files whose names do not stand in the line.
-    pub(super) reads_unknown: bool,
+    pub(crate) reads_unknown: bool,
     /// Whether it writes files whose names are not looked for.
-    pub(super) writes_unknown: bool,
+    pub(crate) writes_unknown: bool,
     /// Whether it searches the folder that it runs in if it is given no other.
-    pub(super) searches: bool,
+    pub(crate) searches: bool,
     /// Whether it may write each file that a word names.
-    pub(super) may_write_words: bool,
+    pub(crate) may_write_words: bool,
     /// Whether words hold programs, in which names of files stand between other characters.
-    pub(super) has_scripts: bool,
-    pub(super) arguments: Vec<Argument>,
+    pub(crate) has_scripts: bool,
+    pub(crate) arguments: Vec<Argument>,
 }
 
 /// They make, change, move or remove files without showing their contents.
@@ -233,7 +233,7 @@ fn is_in(list: &str, name: &str) -> bool {
     list.split(' ').any(|known| known == name)
 }
 
-pub(super) fn kind(name: &str) -> FileUse {
+pub(crate) fn kind(name: &str) -> FileUse {
     let is_in = |list| is_in(list, name);
     match () {
         () if is_in(TEXTS) => FileUse::Texts,
@@ -246,7 +246,7 @@ pub(super) fn kind(name: &str) -> FileUse {
 }
 
 /// The files of a command whose variables are filled in as far as they are known.
-pub(super) fn of(run: &Run) -> Files {
+pub(crate) fn of(run: &Run) -> Files {
     let name = run.name().unwrap_or_default();
     let name = base(&name);
     let words = expanded(&run.words[1..]);
@@ -408,14 +408,14 @@ fn reads_list(name: &str, words: &[Word]) -> bool {
 
 /// The files in a folder that a reader reads.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Searched {
-    pub(super) skips_hidden: bool,
+pub(crate) struct Searched {
+    pub(crate) skips_hidden: bool,
     /// Patterns for their names in lower case; without any, all files.
-    pub(super) names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// `rg` skips hidden files, but none that an option names.
-pub(super) fn searched_in(run: &Run) -> Searched {
+pub(crate) fn searched_in(run: &Run) -> Searched {
     let mut found = Searched::default();
     if run.name().is_some_and(|name| matches!(base(&name), "egrep" | "fgrep" | "grep")) {
         found.names = included(&run.words[1..]);
@@ -802,7 +802,7 @@ fn searched(words: &[Word]) -> Vec<Argument> {
 }
 
 /// The names that `find` looks for; none if it may find others.
-pub(super) fn names(words: &[Word]) -> Vec<String> {
+pub(crate) fn names(words: &[Word]) -> Vec<String> {
     let mut found = Vec::new();
     let texts: Vec<String> = words.iter().map(Word::shown).collect();
     for part in texts.split(|text| matches!(text.as_str(), "-o" | "-or")) {
