@@ -17,8 +17,8 @@ use tempfile::NamedTempFile;
 use super::{Findings, Level, as_text};
 use crate::cli::{Doctor, Format};
 use crate::commands::import::contents;
-use leftfold_import::health::{self, Examination, Finding, Severity};
 use leftfold_import::{Origin, UnreadableFile};
+use leftfold_import_health::{self as health, Examination, Finding, Severity};
 use leftfold_runtime::Usage;
 use leftfold_view::words::counted;
 

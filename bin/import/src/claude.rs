@@ -58,10 +58,10 @@ fn of(
     reader.transcript
 }
 
-/// The records of the conversation in its last branch: from its end up the tree. Calls made at once
+/// The indexes of the records of the conversation in its last branch: from its end up the tree. Calls made at once
 /// are branches of their own, whose records belong to it too. Records in `elsewhere` are handled
 /// elsewhere and do not count as left out.
-pub(super) fn chosen(
+pub fn chosen(
     records: &[Value],
     elsewhere: &HashSet<usize>,
     left_out: &mut LeftOut,

@@ -10,7 +10,6 @@
 
 mod claude;
 mod codex;
-pub mod health;
 mod log_builder;
 mod opencode;
 mod order;
@@ -29,6 +28,7 @@ use leftfold_events::event::{
 };
 use serde_json::Value;
 
+pub use claude::chosen as chosen_by_claude;
 pub use log_builder::{LogStart, build_logs};
 
 /// A file cannot be imported: which file, where, and what was expected.
@@ -247,7 +247,7 @@ fn objects(text: &str, name: &str, left_out: &mut LeftOut) -> Vec<(usize, Value)
 }
 
 /// A text field of an object; empty if it has none.
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
@@ -270,7 +270,7 @@ fn media(mime: &str, name: &str, base64: &str) -> PromptPart {
 }
 
 /// The media type and the contents of a `data:` URL in base64.
-fn data_url(url: &str) -> Option<(&str, &str)> {
+pub fn data_url(url: &str) -> Option<(&str, &str)> {
     let (head, base64) = url.strip_prefix("data:")?.split_once(',')?;
     Some((head.strip_suffix(";base64")?, base64))
 }

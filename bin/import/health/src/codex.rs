@@ -1,14 +1,14 @@
 //! Sessions of Codex: items in the order in which they are sent, each in a line.
 
+use leftfold_import::{data_url, text};
 use serde_json::{Value, json};
 
-use super::lines::{Lines, Record};
-use super::media::{self, OPENAI};
-use super::pairs::{self, Fault, Said, Step};
-use super::{
+use crate::lines::{Lines, Record};
+use crate::media::{self, OPENAI};
+use crate::pairs::{self, Fault, Said, Step};
+use crate::{
     DamageKind, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid, word,
 };
-use crate::{data_url, text};
 
 /// Characters of a call's id and of a tool's name.
 const LONGEST: usize = 64;
@@ -17,12 +17,12 @@ const LONGEST: usize = 64;
 const OF_MODEL: [&str; 4] =
     ["web_search_call", "file_search_call", "image_generation_call", "computer_call"];
 
-pub(super) fn is_record(value: &Value) -> bool {
+pub(crate) fn is_record(value: &Value) -> bool {
     value["type"].is_string() && value["payload"].is_object()
 }
 
 /// One round of mending.
-pub(super) fn judge(lines: &mut Lines<'_>, notes: &mut Notes) {
+pub(crate) fn judge(lines: &mut Lines<'_>, notes: &mut Notes) {
     let head = head(lines, notes);
     compactions(lines, notes);
     lines.apply(head);

@@ -4,14 +4,14 @@
 use std::collections::{HashMap, HashSet};
 
 use leftfold_framing::surrogates;
+use leftfold_import::{UnreadableFile, data_url, text};
 use serde_json::{Deserializer, Value, json};
 
-use super::media::{self, ANTHROPIC, Limits, OPENAI};
-use super::{
+use crate::media::{self, ANTHROPIC, Limits, OPENAI};
+use crate::{
     DamageKind, LOST, Notes, Place, UNKNOWN, hash, is_blank, is_plain, mend_input, plain, plain_id,
     word,
 };
-use crate::{UnreadableFile, data_url, text};
 
 /// Characters of a tool's name: Anthropic's limit, and everybody else's.
 const LONGEST_NAMES: (usize, usize) = (128, 64);
@@ -38,7 +38,7 @@ struct Part {
     is_dropped: bool,
 }
 
-pub(super) fn examine(bytes: &[u8], notes: &mut Notes) -> Result<Vec<u8>, UnreadableFile> {
+pub(crate) fn examine(bytes: &[u8], notes: &mut Notes) -> Result<Vec<u8>, UnreadableFile> {
     let (file, start) = whole(bytes, notes)?;
     let is_pretty = file.starts_with("{\n");
     let export: Value = serde_json::from_str(&file).map_err(|error| {

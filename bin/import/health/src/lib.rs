@@ -12,9 +12,8 @@ mod opencode;
 mod pairs;
 
 use leftfold_events::Sha256;
+use leftfold_import::{Origin, UnreadableFile};
 use serde_json::{Value, json};
-
-use crate::{Origin, UnreadableFile};
 
 /// Bytes of a file at most.
 const LONGEST: usize = 256 << 20;
@@ -174,7 +173,7 @@ pub fn origin(bytes: &[u8]) -> Result<Option<Origin>, UnreadableFile> {
     const BEGINNING: usize = 4_096;
     check_size(bytes)?;
     let text = String::from_utf8_lossy(bytes);
-    let known = crate::origin(&text);
+    let known = leftfold_import::origin(&text);
     if known != Origin::Leftfold {
         return Ok(Some(known));
     }

@@ -3,24 +3,24 @@
 
 /// Limits of an API for the media of one request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Bytes of base64.
     bytes: usize,
     /// Pixels of a side.
     side: u32,
     /// Above this number of images, `many_side` is the limit of a side.
-    pub(super) many: usize,
-    pub(super) many_side: u32,
+    pub(crate) many: usize,
+    pub(crate) many_side: u32,
     /// Images.
-    pub(super) most: usize,
+    pub(crate) most: usize,
 }
 
 /// <https://docs.claude.com/en/docs/build-with-claude/vision>. The API measures the base64.
-pub(super) const ANTHROPIC: Limits =
+pub(crate) const ANTHROPIC: Limits =
     Limits { bytes: 5 << 20, side: 8_000, many: 20, many_side: 2_000, most: 100 };
 
 /// <https://platform.openai.com/docs/guides/images-vision>.
-pub(super) const OPENAI: Limits =
+pub(crate) const OPENAI: Limits =
     Limits { bytes: 50 << 20, side: u32::MAX, many: usize::MAX, many_side: u32::MAX, most: 500 };
 
 /// Bytes of base64 of a document.
@@ -29,11 +29,11 @@ const LONGEST_DOCUMENT: usize = 32 << 20;
 /// Bytes in which a JPEG's frame header is looked for: metadata comes before it.
 const HEAD: usize = 1 << 20;
 
-pub(super) const PDF: &str = "application/pdf";
+pub(crate) const PDF: &str = "application/pdf";
 
 /// A fault of an image or a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It is fine as this type.
     Type(&'static str),
     /// No type makes it acceptable: the reason.
@@ -41,7 +41,7 @@ pub(super) enum Fault {
 }
 
 /// The fault of an image or a PDF, or else the image's longer side.
-pub(super) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fault> {
+pub(crate) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fault> {
     let unusable = |why: &str| Err(Fault::Unusable(why.to_owned()));
     if base64.is_empty() {
         return unusable("empty");
@@ -149,7 +149,7 @@ fn digit(byte: u8) -> Option<u32> {
 }
 
 /// Whether a text is base64 with its padding.
-pub(super) fn is_base64(text: &str) -> bool {
+pub(crate) fn is_base64(text: &str) -> bool {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     text.len().is_multiple_of(4) && digits.bytes().all(|byte| digit(byte).is_some())
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use leftfold_framing::surrogates;
+use leftfold_import::UnreadableFile;
 use serde_json::{Deserializer, Value};
 
-use super::{DamageKind, Notes, Place};
-use crate::UnreadableFile;
+use crate::{DamageKind, Notes, Place};
 
 /// Places in a torn line at which a whole record is looked for.
 const MAX_STARTS: usize = 8;
@@ -18,37 +18,37 @@ const STARTS: [&str; 3] = ["{\"type\":\"", "{\"parentUuid\":", "{\"timestamp\":"
 
 /// A record, or a blank line.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// The line of the examined file.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     /// `null` for a blank line.
-    pub(super) value: Value,
+    pub(crate) value: Value,
     /// Its bytes, as long as it is unchanged.
     raw: Option<Range<usize>>,
-    pub(super) is_dropped: bool,
+    pub(crate) is_dropped: bool,
 }
 
 impl Record {
-    pub(super) fn new(line: usize, value: Value) -> Self {
+    pub(crate) fn new(line: usize, value: Value) -> Self {
         Self { line, value, raw: None, is_dropped: false }
     }
 
     /// The value, to change it.
-    pub(super) fn edit(&mut self) -> &mut Value {
+    pub(crate) fn edit(&mut self) -> &mut Value {
         self.raw = None;
         &mut self.value
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     bytes: &'a [u8],
-    pub(super) records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
 }
 
 impl<'a> Lines<'a> {
     /// Reads all lines. `is_record` tells a record from an object inside one.
-    pub(super) fn read(bytes: &'a [u8], is_record: fn(&Value) -> bool, notes: &mut Notes) -> Self {
+    pub(crate) fn read(bytes: &'a [u8], is_record: fn(&Value) -> bool, notes: &mut Notes) -> Self {
         let mut lines = Self { bytes, records: Vec::new() };
         let mut start = 0;
         for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -97,7 +97,7 @@ impl<'a> Lines<'a> {
 
     /// # Errors
     /// No line has a record.
-    pub(super) fn check(&self) -> Result<(), UnreadableFile> {
+    pub(crate) fn check(&self) -> Result<(), UnreadableFile> {
         if self.records.iter().any(|record| record.value.is_object()) {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Removes dropped records. `inserts` have the index of the record that they precede.
-    pub(super) fn apply(&mut self, inserts: Vec<(usize, Record)>) {
+    pub(crate) fn apply(&mut self, inserts: Vec<(usize, Record)>) {
         let mut before: BTreeMap<usize, Vec<Record>> = BTreeMap::new();
         for (at, record) in inserts {
             before.entry(at).or_default().push(record);
@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The file.
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for record in &self.records {
             if bytes.last().is_some_and(|last| *last != b'\n') {

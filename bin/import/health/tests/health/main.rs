@@ -14,7 +14,7 @@ mod damage;
 mod random;
 mod reader;
 mod sessions;
-#[path = "../../../../tests/common/tally.rs"]
+#[path = "../../../../../tests/common/tally.rs"]
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -22,8 +22,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use damage::{Planted, plant};
-use leftfold_import::health::{DamageKind, Examination, Finding, Severity, examine};
 use leftfold_import::{ItemKind, Origin, Part, read};
+use leftfold_import_health::{DamageKind, Examination, Finding, Severity, examine};
 use random::{Random, number};
 use serde_json::Value;
 use sessions::Session;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A step of a conversation.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The model calls a tool.
     Call(String),
     Result(String),
@@ -18,14 +18,14 @@ pub(super) enum Step {
 /// A step, and the id of the reply that it belongs to. Steps of one reply may be apart; empty: the
 /// reply is known only by its place.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
-    pub(super) step: Step,
-    pub(super) reply: String,
+pub(crate) struct Said {
+    pub(crate) step: Step,
+    pub(crate) reply: String,
 }
 
 /// A fault, with indices of steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// An earlier call has the id of this one, which gets the id `to`.
     SameId { call: usize, to: String },
     /// The result of a call that got the id `to`.
@@ -41,7 +41,7 @@ pub(super) enum Fault {
 }
 
 /// All faults, in the order of the steps that show them.
-pub(super) fn faults(said: &[Said]) -> Vec<Fault> {
+pub(crate) fn faults(said: &[Said]) -> Vec<Fault> {
     let mut matcher = Matcher { ids: ids(said), ..Matcher::default() };
     for (at, Said { step, reply }) in said.iter().enumerate() {
         match step {

@@ -2,7 +2,7 @@
 //! crash, a full disk, a cut-off pipe, another provider.
 
 use leftfold_import::Origin;
-use leftfold_import::health::DamageKind;
+use leftfold_import_health::DamageKind;
 use serde_json::{Value, json};
 
 use crate::random::{Random, claude_image, png};

@@ -5,16 +5,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use leftfold_import::{LeftOut, text};
 use serde_json::{Map, Value, json};
 
-use super::lines::{Lines, Record};
-use super::media::{self, ANTHROPIC};
-use super::pairs::{self, Fault, Said, Step};
-use super::{
+use crate::lines::{Lines, Record};
+use crate::media::{self, ANTHROPIC};
+use crate::pairs::{self, Fault, Said, Step};
+use crate::{
     DamageKind, LOST, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid,
     word,
 };
-use crate::{LeftOut, text};
 
 /// Characters of a tool's name.
 const LONGEST_NAME: usize = 128;
@@ -36,13 +36,13 @@ const COPIED: [&str; 10] = [
 /// Members that name a record.
 const LINKS: [&str; 3] = ["parentUuid", "logicalParentUuid", "leafUuid"];
 
-pub(super) fn is_record(value: &Value) -> bool {
+pub(crate) fn is_record(value: &Value) -> bool {
     let ids = ["uuid", "sessionId", "leafUuid", "messageId"];
     value["type"].is_string() && ids.iter().any(|id| value[*id].is_string())
 }
 
 /// One round of mending.
-pub(super) fn judge(lines: &mut Lines<'_>, notes: &mut Notes) {
+pub(crate) fn judge(lines: &mut Lines<'_>, notes: &mut Notes) {
     same_ids(lines, notes);
     apply(lines, Vec::new());
     parents(lines, notes);
@@ -287,7 +287,8 @@ fn follow(record: &mut Record, gone: &HashMap<String, Value>) {
 fn conversations(lines: &mut Lines<'_>) -> Vec<Vec<usize>> {
     let values = lines.records.iter_mut().map(|record| record.value.take());
     let values: Vec<Value> = values.collect();
-    let chosen = crate::claude::chosen(&values, &HashSet::new(), &mut LeftOut::default());
+    let chosen =
+        leftfold_import::chosen_by_claude(&values, &HashSet::new(), &mut LeftOut::default());
     let is_sent = |at: &usize| {
         let value = &values[*at];
         is_message(value) && !value["isApiErrorMessage"].as_bool().unwrap_or_default()
