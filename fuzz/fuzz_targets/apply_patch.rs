@@ -1,5 +1,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    leftfold_tools::fuzzing::apply_patch(data).unwrap();
+    leftfold_fuzz::tools::apply_patch(data).unwrap();
 });

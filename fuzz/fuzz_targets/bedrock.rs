@@ -3,5 +3,5 @@
 use leftfold_providers::Wire;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    leftfold_providers::fuzzing::framed(Wire::BEDROCK, data).unwrap();
+    leftfold_fuzz::providers::framed(Wire::BEDROCK, data).unwrap();
 });

@@ -1,5 +1,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    leftfold_view::fuzzing::cleaner(data).unwrap();
+    leftfold_fuzz::view::cleaner(data).unwrap();
 });

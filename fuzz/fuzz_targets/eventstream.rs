@@ -1,5 +1,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    leftfold_providers::fuzzing::event_stream(data).unwrap();
+    leftfold_fuzz::providers::event_stream(data).unwrap();
 });

@@ -3,5 +3,5 @@
 use leftfold_providers::Wire;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    leftfold_providers::fuzzing::wire(Wire::OPENAI_RESPONSES, data).unwrap();
+    leftfold_fuzz::providers::wire(Wire::OPENAI_RESPONSES, data).unwrap();
 });

@@ -1,5 +1,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    leftfold_providers::fuzzing::sse(data).unwrap();
+    leftfold_fuzz::providers::sse(data).unwrap();
 });

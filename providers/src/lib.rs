@@ -49,8 +49,6 @@ mod endpoint;
 mod errors;
 mod exchange;
 mod exchanged;
-#[doc(hidden)]
-pub mod fuzzing;
 mod gemini;
 mod google_cloud;
 mod history;

@@ -25,8 +25,6 @@ pub mod external;
 mod fold;
 mod formatter;
 mod formatting;
-#[doc(hidden)]
-pub mod fuzzing;
 mod glob;
 mod grep;
 mod hidden_entries;
@@ -79,6 +77,8 @@ mod webfetch;
 mod websearch;
 mod write;
 
+#[doc(hidden)]
+pub use apply_patch::dry_run as dry_run_patch;
 pub use bash::{
     IN_SANDBOX as BASH_IN_SANDBOX, about_shell as bash_about_shell,
     schema_in_sandbox as bash_schema_in_sandbox,

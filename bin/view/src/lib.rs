@@ -22,7 +22,6 @@
 //! | `diff` | a unified diff as files, hunks and typed lines |
 //! | `file_changes` | changed files in words |
 //! | `clean` | removes control sequences from text |
-//! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
 //! | `words` | shortens texts to one line, with tokens masked |
 //!
 //! Invariant: nothing here does I/O, reads a clock or knows an actor.
@@ -40,7 +39,6 @@ pub mod event_line;
 pub mod explain;
 pub mod file_changes;
 mod findings;
-pub mod fuzzing;
 pub mod question;
 mod reason;
 mod session;

@@ -1,5 +1,5 @@
 //! Random inputs for the parsers that read what strangers write. It needs no nightly compiler, unlike the targets in
-//! `fuzz/`. Each input is checked by the properties in a crate's module `fuzzing`.
+//! `fuzz/`. Each input is checked by the properties in the library.
 //!
 //! ```text
 //! cargo run --profile fuzz -p leftfold-fuzz-driver -- TARGET COUNT SEED
@@ -44,11 +44,11 @@ struct Target {
 }
 
 fn bash(_: &Path, data: &[u8]) -> Result<(), String> {
-    leftfold_tools::fuzzing::bash(data)
+    leftfold_fuzz::tools::bash(data)
 }
 
 fn cleaner(_: &Path, data: &[u8]) -> Result<(), String> {
-    leftfold_view::fuzzing::cleaner(data)
+    leftfold_fuzz::view::cleaner(data)
 }
 
 fn settings(folder: &Path, data: &[u8]) -> Result<(), String> {
@@ -60,8 +60,8 @@ fn json_rpc(_: &Path, data: &[u8]) -> Result<(), String> {
 }
 
 fn framing(_: &Path, data: &[u8]) -> Result<(), String> {
-    leftfold_framing::fuzzing::lines(data)?;
-    leftfold_framing::fuzzing::json(data)
+    leftfold_fuzz::framing::lines(data)?;
+    leftfold_fuzz::framing::json(data)
 }
 
 fn main() -> ExitCode {

@@ -6,7 +6,6 @@
 mod content;
 mod density;
 pub mod eventstream;
-pub mod fuzzing;
 mod lines;
 pub mod sse;
 pub mod surrogates;

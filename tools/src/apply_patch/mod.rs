@@ -71,7 +71,7 @@ impl Typed for ApplyPatch {
 
 /// Applies `patch` to a file with this text, without writing. Returns its sections, or the error as
 /// text.
-pub(crate) fn dry_run(before: &str, patch: &str) -> Result<Vec<String>, String> {
+pub fn dry_run(before: &str, patch: &str) -> Result<Vec<String>, String> {
     let sections = parse::parse(patch).map_err(|error| error.to_string())?;
     let change = |section: &Section| match &section.change {
         Change::Add(text) => Ok(text.clone()),

@@ -1,4 +1,4 @@
-//! Properties that hold for any bytes, checked by `tests/fuzz`.
+//! Properties of lines and of JSON that hold for any bytes.
 //!
 //! # Errors
 //! Every function here returns the property that does not hold.
@@ -6,11 +6,10 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use leftfold_framing::surrogates::repair;
+use leftfold_framing::{Line, MAX_VALUES, is_too_dense, next_line};
 use serde_json::Value;
 use tokio::io::BufReader;
-
-use crate::surrogates::repair;
-use crate::{Line, is_too_dense, next_line};
 
 /// Input: any bytes. Lines come out as they went in, whatever the size of the pieces; of a line that is too long the
 /// ends are kept.
@@ -71,7 +70,7 @@ pub fn json(data: &[u8]) -> Result<(), String> {
     {
         return Err(format!("{text:?} became {repaired:?}"));
     }
-    if text.len() <= crate::MAX_VALUES && is_too_dense(text.as_bytes()) {
+    if text.len() <= MAX_VALUES && is_too_dense(text.as_bytes()) {
         return Err(format!("{} bytes are too dense", text.len()));
     }
     Ok(())

@@ -1,13 +1,11 @@
-//! Properties that hold for any bytes, checked by the targets in `fuzz/` and the tests below. The
-//! byte `0xff`, which occurs in no text, separates texts.
+//! Properties of tools that hold for any bytes. The byte `0xff`, which occurs in no text, separates texts.
 //!
 //! # Errors
 //! Every function here returns the property that does not hold.
 
 use leftfold_events::event::CallSpec;
-use leftfold_events::rules;
-
-use crate::{apply_patch, edit};
+use leftfold_events::{Json, rules};
+use leftfold_tools::{Workspace, dry_run_patch, replace, resolve};
 
 /// The texts in `data`. The last contains the rest if there are more than `N`; missing texts are
 /// empty.
@@ -25,7 +23,7 @@ pub fn edit(data: &[u8]) -> Result<(), String> {
     let alone = once && text.find(&old) == text.rfind(&old);
     let plain = ![&text, &old, &new].iter().any(|text| text.contains(['\r', '\u{feff}']));
     for all in [false, true] {
-        match edit::replace(&text, &old, &new, all, "f") {
+        match replace(&text, &old, &new, all, "f") {
             Ok(done) if plain && alone && done.text != text.replacen(&old, &new, 1) => {
                 return Err(format!("{old:?} in {text:?} became {:?}", done.text));
             }
@@ -46,7 +44,7 @@ pub fn apply_patch(data: &[u8]) -> Result<(), String> {
     let [before, patch] = texts(data);
     let wrapped = format!("*** Begin Patch\n*** Update File: f\n{patch}\n*** End Patch\n");
     for patch in [patch.as_str(), &wrapped] {
-        let [one, other] = [(); 2].map(|()| apply_patch::dry_run(&before, patch));
+        let [one, other] = [(); 2].map(|()| dry_run_patch(&before, patch));
         if one != other {
             return Err(format!("{one:?} and then {other:?}"));
         }
@@ -61,10 +59,10 @@ pub fn bash(data: &[u8]) -> Result<(), String> {
     let [line] = texts(data);
     let start = std::time::Instant::now();
     let (patterns, always) = leftfold_shell::seen(&line);
-    let input = leftfold_events::Json::from_value(&serde_json::json!({ "command": line }));
+    let input = Json::from_value(&serde_json::json!({ "command": line }));
     let call = CallSpec { id: String::new(), name: "bash".to_owned(), input };
     let nowhere = "/nonexistent";
-    let resolved = crate::resolve(&call, &crate::Workspace::new(nowhere, nowhere, nowhere));
+    let resolved = resolve(&call, &Workspace::new(nowhere, nowhere, nowhere));
     if resolved.error.is_none() && resolved.access.is_empty() {
         return Err(format!("{line:?} needs no permission"));
     }
@@ -96,9 +94,19 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::select;
+    use proptest::test_runner::RngSeed;
 
     use super::*;
-    use crate::testing::cases;
+
+    /// Fixed random cases, so that a failure comes from the change at hand. `LEFTFOLD_RANDOM=1` picks new cases,
+    /// `PROPTEST_CASES` sets their number.
+    fn config() -> ProptestConfig {
+        let given = |name| std::env::var(name).ok();
+        let cases = given("PROPTEST_CASES").and_then(|n| n.parse().ok()).unwrap_or(600);
+        let is_random = given("LEFTFOLD_RANDOM").is_some();
+        let rng_seed = if is_random { RngSeed::Random } else { RngSeed::Fixed(1) };
+        ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+    }
 
     /// Bytes, and pieces that are likely to have a meaning.
     fn data() -> impl Strategy<Value = Vec<u8>> {
@@ -169,7 +177,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(cases(600))]
+        #![proptest_config(config())]
 
         #[test]
         fn of_edit(data in data()) {

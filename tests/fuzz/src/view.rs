@@ -1,11 +1,10 @@
-//! Properties of the cleaner that hold for any text, checked by `tests/fuzz`.
+//! Properties of the cleaner that hold for any text.
 
-use unicode_width::UnicodeWidthStr;
-
-use crate::clean::{
+use leftfold_view::clean::{
     Cleaner, clean, clean_line, clip, escape_json, guarded, printable, printable_line, visible,
     visible_line,
 };
+use unicode_width::UnicodeWidthStr;
 
 /// Input: any bytes, read as text. No function of the cleaner lets a character through that controls the terminal or
 /// has no look of its own. Cleaned text stays as it is when it is cleaned again or printed, and so does harmless text.

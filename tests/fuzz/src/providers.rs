@@ -1,19 +1,11 @@
-//! Properties that hold for any bytes that a server sends, for the targets in `fuzz/` and the tests
-//! below.
+//! Properties of answers of models that hold for any bytes that a server sends.
 
-use crate::config::Wire;
-use crate::reading;
-use crate::stream::StreamEvent;
-use crate::vendors::GENERIC;
 use leftfold_framing::eventstream;
 use leftfold_framing::sse::{Parser, SseEvent};
+use leftfold_providers::{Config, StreamEvent, Wire};
 
-const NAME: &str = "p";
-
-/// The events of a body that arrives in these pieces and then ends.
-pub fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
-    let Some(http) = wire.protocol().http() else { return Vec::new() };
-    reading::decode(http.framing(), http.decoder(NAME, &GENERIC), pieces.iter().copied())
+fn decode(wire: Wire, pieces: &[&[u8]]) -> Vec<StreamEvent> {
+    leftfold_providers::decode(&Config::new("p", wire), pieces.iter().copied())
 }
 
 /// The pieces in which server-sent events arrive do not change their meaning.
@@ -207,7 +199,7 @@ mod tests {
 
         #[test]
         fn of_every_wire(data in data()) {
-            for each in crate::WIRES {
+            for each in leftfold_providers::WIRES {
                 prop_assert_eq!(wire(each, &data), Ok(()), "{:?}", each);
             }
         }
