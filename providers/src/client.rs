@@ -36,7 +36,13 @@ impl Client {
         if self.on_fault != OnFault::Refuse {
             return None;
         }
-        self.codec.fault(request).map(|fault| crate::check::refused_stream(&fault))
+        let fault = self.codec.fault(request)?;
+        let message = format!(
+            "the request was not sent, because the API would refuse it: {fault}; this is a bug in leftfold, please report it"
+        );
+        let class = leftfold_events::event::FailureClass::Invalid;
+        let failure = crate::errors::Failure::fatal(class, message);
+        Some(Box::pin(futures::stream::iter([StreamEvent::Failed(failure)])))
     }
 
     fn start(&self, request: &Request, is_recorded: bool) -> BoxStream<'static, StreamEvent> {
@@ -77,5 +83,59 @@ impl Provider for Client {
     fn with(&self, extra: &Extra) -> Option<Arc<dyn Provider>> {
         let endpoint = Arc::new(self.endpoint.with(extra));
         Some(Arc::new(Self { endpoint, is_by_user: extra.is_by_user, ..self.clone() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+    use leftfold_events::Json;
+    use leftfold_events::event::{FailureClass, ModelRef, Purpose};
+    use leftfold_events::request::Memo;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config::Wire;
+    use crate::testing::client;
+
+    fn request(messages: Value) -> Request {
+        Request {
+            purpose: Purpose::Turn,
+            model: ModelRef { provider: "p".into(), id: "m".into() },
+            max_output: 100,
+            options: Json::object(),
+            cache_key: String::new(),
+            system: Vec::new(),
+            tools: Vec::new(),
+            messages: serde_json::from_value(messages).unwrap(),
+            encoded: Memo::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
+        let ends = async |on_fault, request: &Request| -> Vec<StreamEvent> {
+            let mut config = Config::new("p", Wire::ANTHROPIC);
+            config.api_key = Some("key".into());
+            config.on_fault = on_fault;
+            match client(config).unwrap().refusal(request) {
+                Some(refusal) => refusal.collect().await,
+                None => Vec::new(),
+            }
+        };
+        let messages = json!([
+            { "role": "user", "parts": [{ "type": "text", "text": "go", "mime": null, "name": null }] },
+            { "role": "assistant", "parts": [{ "type": "call", "id": "a", "name": "t", "input": {} }] },
+            { "role": "user", "parts": [{ "type": "text", "text": "on", "mime": null, "name": null }] },
+        ]);
+        let open = request(messages.clone());
+        let closed = request(json!([messages[0]]));
+        assert_eq!(ends(OnFault::Mend, &open).await, []);
+        let events = ends(OnFault::Refuse, &open).await;
+        let [StreamEvent::Failed(failure)] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false));
+        let expected = "call-open at `messages[1].content[0]`: no result for `a` follows";
+        assert!(failure.message.contains(expected), "{}", failure.message);
+        assert_eq!(ends(OnFault::Refuse, &closed).await, []);
     }
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use leftfold_events::event::FailureClass;
 use leftfold_events::{Request, Sha256, Time};
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Fault;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 #[cfg(any(debug_assertions, test))]
 use serde_json::Value;
 
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Fault, Faults, Place};
 use crate::closing;
 use crate::config::{Config, Error, Http, Wire};
 use crate::encoded::Encoded;
@@ -179,14 +179,7 @@ impl Codec {
     /// Release builds contain neither the rules nor this function.
     #[cfg(any(debug_assertions, test))]
     pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
-        let mut faults = Faults::default();
-        let body = Place::root(body);
-        if body.value.is_object() {
-            self.http.check(self.vendor, model, &body, &mut faults);
-        } else {
-            faults.add("shape", &body, "the body is not a JSON object");
-        }
-        faults.into_vec()
+        leftfold_request_rules::faults(&self.http.api(self.vendor, model, body), body)
     }
 
     /// The first rule that `request` breaks as it is, before open calls are answered.

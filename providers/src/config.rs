@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leftfold_events::Request;
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Api;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
 use crate::authorization::Authorization;
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Faults, Place};
 use crate::history::History;
 use crate::stream::{Decoder, Provider};
 use crate::vendors::{Model, Vendor, listed};
@@ -287,9 +287,9 @@ pub(crate) trait Http: fmt::Debug + Send + Sync {
     /// The decoder of one answer. `provider` is its name in settings, for errors.
     fn decoder(&self, provider: &str, vendor: &'static Vendor) -> Box<dyn Decoder>;
 
-    /// Adds each of the vendor's rules that `body` breaks to `faults`.
+    /// The rules for `body`.
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, vendor: &Vendor, model: &str, body: &Place<'_>, faults: &mut Faults);
+    fn api(&self, vendor: &Vendor, model: &str, body: &Value) -> Api;
 }
 
 /// Settings that do not make a provider.

@@ -2,8 +2,6 @@
 //!
 //! Written after the public documentation of the API, version 2023-06-01.
 
-#[cfg(any(debug_assertions, test))]
-mod check;
 mod decode;
 mod message;
 mod options;
@@ -11,11 +9,11 @@ mod request;
 mod wire;
 
 use leftfold_events::Request;
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Api;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
 use crate::history::History;
 use crate::stream::Decoder;
@@ -121,8 +119,8 @@ impl Http for Anthropic {
     }
 
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
-        check::check(vendor, body, faults);
+    fn api(&self, vendor: &Vendor, _model: &str, _body: &Value) -> Api {
+        Api::Anthropic { version: vendor.anthropic_version }
     }
 }
 

@@ -1,5 +1,8 @@
 //! The differences of the models behind the one API, by the vendor in the model's id.
 
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::BedrockModel;
+
 use crate::ids::IdForm;
 use crate::regions::own_id;
 use crate::vendors::{self, Thinking};
@@ -64,6 +67,16 @@ pub(super) fn caches(model: &str) -> bool {
         Family::Claude => !WITHOUT_CACHE.iter().any(|name| model.contains(name)),
         Family::Nova => true,
         Family::Mistral | Family::OpenAi | Family::Other => false,
+    }
+}
+
+#[cfg(any(debug_assertions, test))]
+pub(super) fn rules(model: &str) -> BedrockModel {
+    let family = Family::of(model);
+    BedrockModel {
+        caches: caches(model),
+        has_rich_results: family.has_rich_results(),
+        has_nine_characters: family == Family::Mistral,
     }
 }
 

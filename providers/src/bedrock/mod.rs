@@ -3,8 +3,6 @@
 //! It is one form for the models of all vendors that Bedrock has. Written after the public
 //! documentation of the API. Answers come as Amazon's event stream instead of server-sent events.
 
-#[cfg(any(debug_assertions, test))]
-mod check;
 mod decode;
 mod family;
 mod message;
@@ -12,14 +10,14 @@ mod options;
 mod request;
 
 use leftfold_events::Request;
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Api;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
 use crate::aws;
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Faults, Place};
 use crate::config::{Config, Framing, Http, Protocol, Transport, Wire};
 use crate::history::History;
 use crate::regions;
@@ -121,8 +119,8 @@ impl Http for Bedrock {
     }
 
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, _vendor: &Vendor, model: &str, body: &Place<'_>, faults: &mut Faults) {
-        check::check(body, model, faults);
+    fn api(&self, _vendor: &Vendor, model: &str, _body: &Value) -> Api {
+        Api::Bedrock(family::rules(model))
     }
 }
 

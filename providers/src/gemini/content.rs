@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 64;
 const LONGEST_ID: usize = 64;
 
 /// The first generation that checks signatures of calls and accepts files within results.
-const SIGNS_CALLS: f32 = 3.0;
+pub(super) const SIGNS_CALLS: f32 = 3.0;
 
 /// Google's documented placeholder for the signature of a call that the model did not write.
 /// Without a signature the API refuses the request.

@@ -3,8 +3,6 @@
 //! Written after Google's public documentation of the Gemini API, version v1beta.
 
 mod calls;
-#[cfg(any(debug_assertions, test))]
-mod check;
 mod content;
 mod decode;
 mod media;
@@ -17,11 +15,11 @@ mod sign;
 mod usage;
 
 use leftfold_events::Request;
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Api;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
 use crate::history::History;
 use crate::stream::Decoder;
@@ -115,8 +113,8 @@ impl Http for Gemini {
     }
 
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, _vendor: &Vendor, model: &str, body: &Place<'_>, faults: &mut Faults) {
-        check::check(body, model, faults);
+    fn api(&self, _vendor: &Vendor, model: &str, _body: &Value) -> Api {
+        Api::Gemini { signs_calls: is_from(model, content::SIGNS_CALLS) }
     }
 }
 

@@ -4,8 +4,6 @@
 //! Written after the public API references of the vendors in `vendors/table.rs`.
 
 mod calls;
-#[cfg(any(debug_assertions, test))]
-pub(crate) mod check;
 mod content;
 mod decode;
 mod message;
@@ -15,10 +13,10 @@ mod usage;
 mod wire;
 
 use leftfold_events::Request;
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Api;
 use serde_json::{Map, Value};
 
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
 use crate::history::History;
 use crate::stream::Decoder;
@@ -88,8 +86,8 @@ impl Http for OpenaiChat {
     }
 
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
-        check::check(body, vendor, faults);
+    fn api(&self, vendor: &Vendor, _model: &str, body: &Value) -> Api {
+        Api::OpenAiChat(vendor.compatible(body))
     }
 }
 

@@ -3,8 +3,6 @@
 //! Written after OpenAI's public API reference, which other servers follow more or less.
 
 mod calls;
-#[cfg(any(debug_assertions, test))]
-mod check;
 mod content;
 mod decode;
 mod message;
@@ -16,10 +14,10 @@ mod usage;
 mod wire;
 
 use leftfold_events::Request;
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::Api;
 use serde_json::{Map, Value};
 
-#[cfg(any(debug_assertions, test))]
-use crate::check::{Faults, Place};
 use crate::config::{Config, Http, Protocol, Transport, Wire};
 use crate::history::History;
 use crate::openai_chat;
@@ -94,8 +92,8 @@ impl Http for OpenaiResponses {
     }
 
     #[cfg(any(debug_assertions, test))]
-    fn check(&self, vendor: &Vendor, _model: &str, body: &Place<'_>, faults: &mut Faults) {
-        check::check(body, vendor, faults);
+    fn api(&self, vendor: &Vendor, _model: &str, body: &Value) -> Api {
+        Api::OpenAiResponses(vendor.compatible(body))
     }
 }
 

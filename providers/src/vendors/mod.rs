@@ -14,7 +14,11 @@ use leftfold_events::event::PromptKind;
 use leftfold_events::providers::Builtin;
 use leftfold_events::request::RequestMessage;
 use leftfold_events::turn_config::{Abilities, Limit, ModelSpec, Prices};
+#[cfg(any(debug_assertions, test))]
+use leftfold_request_rules::{CallIds, Compatible};
 use reqwest::Url;
+#[cfg(any(debug_assertions, test))]
+use serde_json::Value;
 
 use crate::ids::{IdForm, SHORT};
 use crate::shape;
@@ -254,6 +258,26 @@ impl Vendor {
     /// The form of call ids for `model`.
     pub(crate) fn ids(&self, model: &str) -> IdForm {
         if self.ids == IdForm::Short && is_claude(model) { IdForm::Plain(SHORT) } else { self.ids }
+    }
+
+    /// The vendor's differences as far as the rules for a body depend on them.
+    #[cfg(any(debug_assertions, test))]
+    pub(crate) fn compatible(&self, body: &Value) -> Compatible {
+        let ids = match self.ids(body["model"].as_str().unwrap_or_default()) {
+            IdForm::Short => CallIds::Short,
+            IdForm::Plain(longest) => CallIds::Plain(longest),
+            IdForm::Nine => CallIds::Nine,
+        };
+        Compatible {
+            is_openai: self.is_openai(),
+            ids,
+            marks_messages: self.mark_place == MarkPlace::Message,
+            alternates: self.alternates,
+            needs_answer_after_results: self.needs_answer_after_results,
+            returns_reasoning: self.returns_reasoning,
+            images: self.images,
+            files: self.files,
+        }
     }
 
     /// Whether `model` accepts sampling options. If not, it refuses requests that have them.

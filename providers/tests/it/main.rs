@@ -10,6 +10,7 @@ mod exchange;
 #[path = "../../../events/tests/it/common/mod.rs"]
 mod harness;
 mod mending;
+mod rules;
 mod sessions;
 
 #[cfg(not(debug_assertions))]
@@ -17,5 +18,5 @@ mod sessions;
 fn rules_for_bodies() {
     use std::io::Write;
     let why = "only debug builds check the rules for bodies";
-    writeln!(std::io::stderr(), "SKIPPED bodies, mending, sessions: {why}").unwrap();
+    writeln!(std::io::stderr(), "SKIPPED bodies, mending, rules, sessions: {why}").unwrap();
 }

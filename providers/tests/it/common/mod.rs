@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use leftfold_providers::check::Fault;
-use leftfold_providers::{Config, Provider, Request, Wire, build};
+use leftfold_providers::{Config, Fault, Provider, Request, Wire, build};
 use serde_json::{Value, json};
 
 /// A model at a vendor, on one of the wires.

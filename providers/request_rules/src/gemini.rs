@@ -1,13 +1,9 @@
 //! Rules of Gemini for request bodies.
 
-use super::is_from;
-use crate::check::{Faults, MemberType, Place, is_blank, need, shape, tools};
+use crate::{Faults, MemberType, Place, is_blank, need, shape, tools};
 
 const LONGEST_NAME: usize = 128;
 const SIGNATURE: &str = "thoughtSignature";
-/// The first generation that requires signatures on calls.
-const SIGNS_CALLS: f32 = 3.0;
-
 /// The kinds of data of a part, which has exactly one of them.
 const KINDS: [(&str, MemberType); 5] = [
     ("text", MemberType::Text),
@@ -43,7 +39,7 @@ const OF_SCHEMA: [(&str, MemberType); 20] = [
 
 const TYPES: [&str; 6] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"];
 
-pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
+pub(crate) fn check(body: &Place<'_>, signs_calls: bool, faults: &mut Faults) {
     need(faults, body, "contents", MemberType::List);
     let contents = body.member("contents").items();
     if contents.is_empty() {
@@ -58,7 +54,9 @@ pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
     if let Some(last) = &before {
         last.ends(faults);
     }
-    signed(&contents, model, faults);
+    if signs_calls {
+        signed(&contents, faults);
+    }
     if body.has("systemInstruction") {
         parts(&body.member("systemInstruction"), faults);
     }
@@ -176,13 +174,13 @@ fn parts<'a>(content: &Place<'a>, faults: &mut Faults) -> Vec<Place<'a>> {
 }
 
 /// In the current turn, the first call of each step has a signature.
-fn signed(contents: &[Place<'_>], model: &str, faults: &mut Faults) {
+fn signed(contents: &[Place<'_>], faults: &mut Faults) {
     let asks = |content: &Place<'_>| {
         let parts = content.member("parts").items();
         content.text("role") == Some("user") && parts.iter().any(|p| !p.has("functionResponse"))
     };
     let begin = contents.iter().rposition(asks).unwrap_or_default();
-    for content in contents[begin..].iter().filter(|_| is_from(model, SIGNS_CALLS)) {
+    for content in &contents[begin..] {
         let parts = content.member("parts").items();
         let first = parts.iter().find(|part| part.has("functionCall"));
         if let Some(first) = first.filter(|first| !first.has(SIGNATURE)) {

@@ -4,10 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::family::{self, Family};
-use super::message::LONGEST_NAME;
-use crate::check::{
-    Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
+use crate::{
+    BedrockModel, Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
 };
 
 const MAX_MARKS: usize = 4;
@@ -15,6 +13,8 @@ const MAX_MARKS: usize = 4;
 const LONGEST_ID: usize = 64;
 /// The smallest thinking budget, in tokens.
 const LEAST_BUDGET: u64 = 1_024;
+/// The longest name of a tool, in characters.
+const LONGEST_NAME: usize = 64;
 /// The longest name of a document, in characters.
 const LONGEST_DOCUMENT: usize = 200;
 
@@ -53,7 +53,7 @@ const BLOCKS: &[(&str, Members<'static>, Members<'static>)] = &[
     ("cachePoint", &[("type", MemberType::Filled)], &[]),
 ];
 
-pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
+pub(crate) fn check(body: &Place<'_>, model: BedrockModel, faults: &mut Faults) {
     need(faults, body, "messages", MemberType::List);
     if body.has("modelId") {
         faults.add("shape", &body.member("modelId"), "the model is named in the address");
@@ -66,7 +66,7 @@ pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
     range(faults, &config, "topP", 0.0, 1.0);
     let mut walk = Checker {
         faults,
-        family: Family::of(model),
+        model,
         marks: Vec::new(),
         ids: HashSet::new(),
         documents: HashSet::new(),
@@ -83,7 +83,7 @@ pub(super) fn check(body: &Place<'_>, model: &str, faults: &mut Faults) {
         if count >= MAX_MARKS {
             faults.add("cache-marks", mark, format!("at most {MAX_MARKS} in a request"));
         }
-        if !family::caches(model) {
+        if !model.caches {
             faults.add("cache-mark", mark, "the model has no cache");
         }
     }
@@ -100,7 +100,7 @@ fn kind<'a>(block: &Place<'a>) -> (&'a str, Place<'a>) {
 
 struct Checker<'f, 'a> {
     faults: &'f mut Faults,
-    family: Family,
+    model: BedrockModel,
     marks: Vec<Place<'a>>,
     ids: HashSet<&'a str>,
     documents: HashSet<&'a str>,
@@ -184,7 +184,7 @@ impl<'a> Checker<'_, 'a> {
         self.uses = true;
         let id = call.text("toolUseId").unwrap_or_default();
         let is_nine = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if !is_plain(id, LONGEST_ID) || self.family == Family::Mistral && !is_nine {
+        if !is_plain(id, LONGEST_ID) || self.model.has_nine_characters && !is_nine {
             self.faults.add("call-id", call, format!("`{id}` is not a valid id"));
         }
         if !self.ids.insert(id) {
@@ -203,12 +203,12 @@ impl<'a> Checker<'_, 'a> {
         }
         for block in content.items() {
             let is_text = kind(&block).0 == "text";
-            if !is_text && !self.family.has_rich_results() {
+            if !is_text && !self.model.has_rich_results {
                 self.faults.add("block-role", &block, "this model reads only text in results");
             }
             self.block(&block, "result");
         }
-        if result.has("status") && !self.family.has_rich_results() {
+        if result.has("status") && !self.model.has_rich_results {
             self.faults.add("shape", &result.member("status"), "this model does not know it");
         }
     }

@@ -1,14 +1,9 @@
 //! Bodies with one fault each.
+// Release builds do not have the rules.
+#![cfg(debug_assertions)]
 
+use leftfold_providers::{Config, Fault, Wire};
 use serde_json::{Value, json};
-
-use leftfold_events::event::{ModelRef, Purpose};
-use leftfold_events::request::Memo;
-use leftfold_events::{Json, Request};
-
-use super::*;
-use crate::config::{Config, OnFault, Wire};
-use crate::testing::client;
 
 /// The rules to check a body against.
 struct Rules {
@@ -461,45 +456,8 @@ fn rules_of_bedrock() {
     );
 }
 
-fn request(messages: Value) -> Request {
-    Request {
-        purpose: Purpose::Turn,
-        model: ModelRef { provider: "p".into(), id: "m".into() },
-        max_output: 100,
-        options: Json::object(),
-        cache_key: String::new(),
-        system: Vec::new(),
-        tools: Vec::new(),
-        messages: serde_json::from_value(messages).unwrap(),
-        encoded: Memo::default(),
-    }
-}
-
-#[tokio::test]
-async fn a_fault_names_its_rule_and_place_and_is_not_sent() {
-    let ends = async |on_fault, request: &Request| -> Vec<StreamEvent> {
-        let mut config = Config::new("p", Wire::ANTHROPIC);
-        config.api_key = Some("key".into());
-        config.on_fault = on_fault;
-        match client(config).unwrap().refusal(request) {
-            Some(refusal) => refusal.collect().await,
-            None => Vec::new(),
-        }
-    };
-    let messages = json!([
-        { "role": "user", "parts": [{ "type": "text", "text": "go", "mime": null, "name": null }] },
-        { "role": "assistant", "parts": [{ "type": "call", "id": "a", "name": "t", "input": {} }] },
-        { "role": "user", "parts": [{ "type": "text", "text": "on", "mime": null, "name": null }] },
-    ]);
-    let open = request(messages.clone());
-    let closed = request(json!([messages[0]]));
-    assert_eq!(ends(OnFault::Mend, &open).await, []);
-    let events = ends(OnFault::Refuse, &open).await;
-    let [StreamEvent::Failed(failure)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!((failure.class, failure.retryable), (FailureClass::Invalid, false));
-    let expected = "call-open at `messages[1].content[0]`: no result for `a` follows";
-    assert!(failure.message.contains(expected), "{}", failure.message);
-    assert_eq!(ends(OnFault::Refuse, &closed).await, []);
+#[test]
+fn only_an_object_is_a_body() {
     for wire in [Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI, Wire::BEDROCK] {
         let config = Config::new("openai", wire);
         assert_eq!(config.faults("m", &json!([]))[0].rule, "shape");

@@ -4,18 +4,21 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::REASONING;
-use super::message::MESSAGE_MARK;
-use crate::check::{
-    Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
+use crate::{
+    CallIds, Compatible, Faults, MemberType, Members, Place, is_blank, is_plain, need, range,
+    shape, tools,
 };
-use crate::ids::IdForm;
-use crate::vendors::{MarkPlace, Vendor};
 
 /// The longest id, unless the vendor requires another form.
 const LONGEST_ID: usize = 40;
 
-pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
+/// The reasoning of an answer.
+const REASONING: &str = "reasoning_content";
+
+/// The cache mark of a message at Copilot.
+const MESSAGE_MARK: &str = "copilot_cache_control";
+
+pub(crate) fn check(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) {
     need(faults, body, "model", MemberType::Filled);
     need(faults, body, "stream", MemberType::Flag);
     need(faults, body, "messages", MemberType::List);
@@ -25,8 +28,7 @@ pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
     if messages.is_empty() {
         faults.add("no-messages", &body.member("messages"), "at least one message");
     }
-    let form = vendor.ids(body.text("model").unwrap_or_default());
-    let mut walk = Checker { faults, vendor, form, used: HashSet::new(), open: Vec::new() };
+    let mut walk = Checker { faults, vendor, used: HashSet::new(), open: Vec::new() };
     messages.iter().enumerate().for_each(|(at, message)| {
         walk.message(message, at.checked_sub(1).map(|before| &messages[before]));
     });
@@ -39,14 +41,14 @@ pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
 }
 
 /// Rules that OpenAI's two wire formats share.
-pub(crate) fn options(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
+pub(crate) fn options(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) {
     if body.has("stream_options") && body.value.get("stream") != Some(&Value::Bool(true)) {
         faults.add("stream-options", &body.member("stream_options"), "only with a stream");
     }
     if body.has("max_tokens") && body.has("max_completion_tokens") {
         faults.add("two-limits", &body.member("max_tokens"), "only one limit of tokens is allowed");
     }
-    if !vendor.is_openai() {
+    if !vendor.is_openai {
         // other vendors' rules for these members are unknown
         return;
     }
@@ -67,8 +69,7 @@ pub(crate) fn options(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
 
 struct Checker<'f, 'a> {
     faults: &'f mut Faults,
-    vendor: &'a Vendor,
-    form: IdForm,
+    vendor: &'a Compatible,
     used: HashSet<&'a str>,
     /// Calls of the last answer that have no result yet.
     open: Vec<&'a str>,
@@ -83,7 +84,7 @@ impl<'a> Checker<'_, 'a> {
         };
         let any = [("role", MemberType::Text), (MESSAGE_MARK, MemberType::Object)];
         shape(self.faults, message, needs, &[may, &any].concat());
-        if message.has(MESSAGE_MARK) && self.vendor.mark_place != MarkPlace::Message {
+        if message.has(MESSAGE_MARK) && !self.vendor.marks_messages {
             self.faults.add("shape", &message.member(MESSAGE_MARK), "this member is unknown");
         }
         if role == "tool" {
@@ -166,11 +167,11 @@ impl<'a> Checker<'_, 'a> {
             &[],
         );
         let id = call.text("id").unwrap_or_default();
-        if !is_formed(id, self.form) {
+        if !is_formed(id, self.vendor.ids) {
             self.faults.add(
                 "call-id",
                 &call.member("id"),
-                format!("`{id}` is not {:?}", self.form),
+                format!("`{id}` is not {:?}", self.vendor.ids),
             );
         }
         if !self.used.insert(id) {
@@ -232,11 +233,11 @@ fn members(role: &str) -> Option<(Members<'static>, Members<'static>)> {
     })
 }
 
-fn is_formed(id: &str, form: IdForm) -> bool {
+fn is_formed(id: &str, form: CallIds) -> bool {
     match form {
-        IdForm::Short => (1..=LONGEST_ID).contains(&id.chars().count()),
-        IdForm::Plain(longest) => is_plain(id, longest),
-        IdForm::Nine => id.len() == 9 && id.bytes().all(|c| c.is_ascii_alphanumeric()),
+        CallIds::Short => (1..=LONGEST_ID).contains(&id.chars().count()),
+        CallIds::Plain(longest) => is_plain(id, longest),
+        CallIds::Nine => id.len() == 9 && id.bytes().all(|c| c.is_ascii_alphanumeric()),
     }
 }
 

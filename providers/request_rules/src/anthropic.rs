@@ -4,10 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::check::{
-    Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
-};
-use crate::vendors::Vendor;
+use crate::{Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools};
 
 const MAX_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;
@@ -50,8 +47,8 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>)> {
     })
 }
 
-pub(super) fn check(vendor: &Vendor, body: &Place<'_>, faults: &mut Faults) {
-    if let Some(version) = vendor.anthropic_version {
+pub(crate) fn check(version: Option<&str>, body: &Place<'_>, faults: &mut Faults) {
+    if let Some(version) = version {
         if body.value.get("anthropic_version").and_then(Value::as_str) != Some(version) {
             faults.add("version", &body.member("anthropic_version"), version);
         }

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::check::{Faults, MemberType, Members, Place, is_blank, is_plain, need, shape, tools};
-use crate::openai_chat::check::{arguments, options};
-use crate::vendors::Vendor;
+use crate::openai_chat::{arguments, options};
+use crate::{
+    Compatible, Faults, MemberType, Members, Place, is_blank, is_plain, need, shape, tools,
+};
 
 const LONGEST_ID: usize = 64;
 const LEAST_TOKENS: u64 = 16;
@@ -45,7 +46,7 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>, &'static s
     })
 }
 
-pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
+pub(crate) fn check(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) {
     need(faults, body, "model", MemberType::Filled);
     need(faults, body, "stream", MemberType::Flag);
     need(faults, body, "input", MemberType::List);
@@ -75,7 +76,7 @@ pub(super) fn check(body: &Place<'_>, vendor: &Vendor, faults: &mut Faults) {
 
 struct Checker<'f, 'a> {
     faults: &'f mut Faults,
-    vendor: &'a Vendor,
+    vendor: &'a Compatible,
     used: HashSet<&'a str>,
     /// Calls that have no result yet.
     open: Vec<(&'a str, Place<'a>)>,
@@ -91,7 +92,7 @@ impl<'a> Checker<'_, 'a> {
         shape(self.faults, item, needs, &[may, &[("type", MemberType::Text)]].concat());
         let id = item.text("id").filter(|id| !id.starts_with(prefix));
         // other servers use their own forms of ids
-        if id.is_some() && self.vendor.is_openai() {
+        if id.is_some() && self.vendor.is_openai {
             let problem = format!("it must begin with `{prefix}`");
             self.faults.add("item-id", &item.member("id"), problem);
         }
