@@ -5,7 +5,7 @@
 //! the session, the run of the program, the events that each log has when the program dies, and the
 //! place. A kill for which the program ends too early does not count.
 //!
-//! `LEFTFOLD_KILLS` says how many distinct boundaries are tried (80 if it is not set); `all` tries every
+//! `LEFTFOLD_KILLS` says how many distinct boundaries are tried (50 if it is not set); `all` tries every
 //! group of every session in all three places, and a second kill after each. `LEFTFOLD_SEED` chooses which
 //! come first. Needs a debug build: others do not have this fault (`store/src/fault.rs`).
 
@@ -119,7 +119,7 @@ fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
     if cfg!(not(debug_assertions)) {
         return skipped("only debug builds have faults to inject");
     }
-    let wanted = number_or_all("LEFTFOLD_KILLS", 80);
+    let wanted = number_or_all("LEFTFOLD_KILLS", 50);
     let tally = Tally::promise(1, "crash points")
         .counts(&[
             "distinct boundaries",

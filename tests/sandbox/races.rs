@@ -22,7 +22,7 @@ fn each_round(covers: impl Fn(Backend) -> bool, check: impl Fn(&Confined, &Profi
             // on a machine that idles, the commands would start one after the other
             let busy = (0..2).map(|_| Background::start(site.unconfined("while :; do :; done")));
             let _busy: Vec<Background> = busy.collect();
-            for round in 0..common::number("LEFTFOLD_ROUNDS", 20) {
+            for round in 0..common::number("LEFTFOLD_ROUNDS", 6) {
                 check(&site, &profile(&site, backend, round), round);
             }
         }
