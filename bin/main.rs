@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         note(&format!("leftfold: {error:#}"));
         ExitCode::from(if error.is::<Usage>() {
             2
-        } else if client::is_out_of_quota(&error) {
+        } else if client::is_out_of_quota(&error) || error.is::<commands::run::InputTimeout>() {
             4
         } else {
             1

@@ -219,24 +219,26 @@ impl Prompt {
             )),
             (Some(_), _) | (None, 0) => {}
         }
-        let Some(text) = text else { return Ok(Self { text: prompt_from_input()?, files }) };
+        let Some(text) = text else {
+            return Ok(Self { text: prompt_from_input(turn.timeout)?, files });
+        };
         if text.trim().is_empty() {
             bail!(Usage("the prompt is empty".into()));
         }
         let answers = turn.permission_mode == Some(PermissionMode::Ask);
         let is_added = !answers && !std::io::stdin().is_terminal();
         if !inputs.is_empty() || is_added {
-            files.extend(attach::input(read_input()?)?);
+            files.extend(attach::input(read_input(turn.timeout)?)?);
         }
         Ok(Self { text, files })
     }
 }
 
-fn prompt_from_input() -> anyhow::Result<String> {
+fn prompt_from_input(timeout: Option<u64>) -> anyhow::Result<String> {
     if std::io::stdin().is_terminal() {
         bail!(Usage("no prompt: give one as an argument, or pipe it into standard input".into()));
     }
-    let bytes = read_input()?;
+    let bytes = read_input(timeout)?;
     if bytes.len() as u64 >= attach::MAX_INPUT {
         bail!(Usage("the prompt on standard input is too long".into()));
     }
@@ -251,25 +253,41 @@ fn prompt_from_input() -> anyhow::Result<String> {
 /// How long to wait for standard input before saying so.
 const INPUT_NOTICE_DELAY: Duration = Duration::from_secs(3);
 
-/// Reads standard input to its end, and says so if that takes long.
-fn read_input() -> std::io::Result<Vec<u8>> {
+/// `--timeout` passed before standard input ended.
+#[derive(Debug)]
+pub(crate) struct InputTimeout;
+
+impl std::error::Error for InputTimeout {}
+
+impl std::fmt::Display for InputTimeout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "the limit of time passed before standard input ended, which goes with the prompt (`</dev/null` gives none)",
+        )
+    }
+}
+
+/// Reads standard input to its end, and says so if that takes long. `timeout` is in milliseconds.
+///
+/// # Errors
+/// It cannot be read, or has not ended after `timeout`: [`InputTimeout`].
+fn read_input(timeout: Option<u64>) -> anyhow::Result<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let reading = std::thread::Builder::new().name("input".into());
-    let reading = reading.spawn(move || {
+    reading.spawn(move || {
         let mut bytes = Vec::new();
         let read = std::io::stdin().take(attach::MAX_INPUT).read_to_end(&mut bytes);
         // Nobody waits any more if this process is about to end.
         let _ = sender.send(read.map(|_| bytes));
-    });
-    if reading.is_err() {
-        // without a thread nothing can be said while it waits
-        let mut bytes = Vec::new();
-        std::io::stdin().take(attach::MAX_INPUT).read_to_end(&mut bytes)?;
-        return Ok(bytes);
-    }
-    let bytes = receiver.recv_timeout(INPUT_NOTICE_DELAY).or_else(|_| {
+    })?;
+    let timeout = timeout.map_or(Duration::MAX, Duration::from_millis);
+    let bytes = receiver.recv_timeout(timeout.min(INPUT_NOTICE_DELAY)).or_else(|_| {
+        let left = timeout.saturating_sub(INPUT_NOTICE_DELAY);
+        if left.is_zero() {
+            return Err(InputTimeout);
+        }
         note("leftfold: waiting for the end of standard input, which goes with the prompt (`</dev/null` gives none)");
-        receiver.recv()
+        receiver.recv_timeout(left).map_err(|_| InputTimeout)
     });
-    bytes.unwrap_or_else(|_| Ok(Vec::new()))
+    Ok(bytes??)
 }

@@ -78,6 +78,21 @@ fn an_open_pipe_is_waited_for_and_the_user_learns_it() {
     assert!(child.wait().unwrap().success());
 }
 
+/// In each way in which `run` reads it. An answer in time is waited for.
+#[test]
+fn an_open_pipe_is_waited_for_until_the_timeout() {
+    let site = site();
+    for args in [&["Review this"][..], &[], &["-"], &["--file", "-", "Review this"]] {
+        let mut command = site.command(&[&["run", "--timeout", "1"], args].concat());
+        let (reader, writer) = std::io::pipe().unwrap();
+        let ran = command.stdin(Stdio::from(reader)).output().unwrap();
+        drop(writer);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(4), "{args:?}: {said}");
+        assert!(said.contains("before standard input ended"), "{args:?}: {said}");
+    }
+}
+
 #[test]
 fn the_final_answer_goes_to_a_file_as_a_whole() {
     let replies = json!([
