@@ -36,7 +36,8 @@ pub(crate) async fn attached(
     let first = parts.first().filter(is_typed).and_then(|part| task(&part.text, setup));
     let task = first.map(|(agent, task)| (agent.to_owned(), PromptPart::text(task)));
     let mut mentions: Vec<String> = Vec::new();
-    for mention in texts().flat_map(template::mentions) {
+    let reader = Mentions { setup, is_command: false };
+    for mention in texts().flat_map(|text| reader.find(text)) {
         if !mentions.iter().any(|known| known == mention) {
             mentions.push(mention.to_owned());
         }
@@ -44,7 +45,7 @@ pub(crate) async fn attached(
     if let Some((agent, _)) = &task {
         mentions.retain(|mention| mention != agent);
     }
-    let read = Mentions { setup, is_command: false }.read(&mentions).await?;
+    let read = reader.read(&mentions).await?;
     if let Some((agent, task)) = task {
         return Ok(subtask::parts(&agent, vec![task], read, parts));
     }
@@ -57,8 +58,9 @@ pub(crate) async fn attached(
 /// # Errors
 /// The rules do not allow a resource to be read.
 pub(super) async fn of_text(setup: &SessionSetup, text: &str) -> anyhow::Result<Vec<PromptPart>> {
-    let mentions: Vec<String> = template::mentions(text).into_iter().map(str::to_owned).collect();
-    Mentions { setup, is_command: false }.read(&mentions).await
+    let reader = Mentions { setup, is_command: false };
+    let mentions: Vec<String> = reader.find(text).into_iter().map(str::to_owned).collect();
+    reader.read(&mentions).await
 }
 
 /// The agent and its task in a text that begins with `@AGENT`.
@@ -82,6 +84,11 @@ pub(super) struct Mentions<'a> {
 }
 
 impl Mentions<'_> {
+    /// The mentions in a text.
+    pub(super) fn find<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        template::mentions(text, |name| self.is_known(name))
+    }
+
     /// The parts for mentions in a prompt.
     async fn read(&self, mentions: &[String]) -> anyhow::Result<Vec<PromptPart>> {
         let mut known: Vec<&String> =

@@ -205,7 +205,7 @@ impl Prepared {
         for piece in template::fill(&call.template, &call.arguments) {
             let kind = match &piece {
                 Piece::Text(piece) => {
-                    for mention in template::mentions(piece) {
+                    for mention in mentions.find(piece) {
                         files.extend(mentions.parts(mention, &reader).await?);
                     }
                     PromptKind::Text

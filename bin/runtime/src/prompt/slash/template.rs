@@ -40,23 +40,23 @@ fn shell(text: &str) -> Option<(&str, &str, &str)> {
     (!line.trim().is_empty()).then_some((before, line, after))
 }
 
-/// Splits arguments as a shell would, with both kinds of quotes and no other special characters.
+/// Splits arguments at white space. A word may be quoted as a whole, in either kind of quotes; any other quote is a
+/// character, as in `it's fine`.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for c in text.chars() {
-        match quote {
-            Some(open) if c == open => quote = None,
-            None if matches!(c, '"' | '\'') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            None if c.is_whitespace() => words.extend(word.take()),
-            Some(_) | None => word.get_or_insert_default().push(c),
-        }
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let is_end = |after: &str| after.chars().next().is_none_or(char::is_whitespace);
+        let quoted =
+            matches!(first, '"' | '\'').then_some(&rest[first.len_utf8()..]).and_then(|inner| {
+                let mut ends = inner.match_indices(first).map(|(at, _)| at);
+                ends.find(|at| is_end(&inner[at + 1..])).map(|at| (&inner[..at], &inner[at + 1..]))
+            });
+        let (word, after) = quoted
+            .unwrap_or_else(|| rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())));
+        words.push(word.to_owned());
+        rest = after.trim_start();
     }
-    words.extend(word);
     words
 }
 
@@ -95,21 +95,37 @@ fn substitute(text: &str, all: &str, words: &[String], last: usize) -> String {
     filled + rest
 }
 
-/// Possible mentions in a text: the words after an `@` that follows a space or begins a line, each
-/// once.
-pub(super) fn mentions(text: &str) -> Vec<&str> {
+/// Characters that end the name of a mention, unless there is something of a longer name.
+const MAY_END: &str = ",;\"'()<>[]{}";
+
+/// The most characters of [`MAY_END`] in a name.
+const MAX_ENDS: usize = 16;
+
+/// Possible mentions in a text: the words after an `@` that follows a space or begins a line, each once. `exists` says
+/// whether a name names something; the longest name that does is taken, or else the shortest.
+pub(super) fn mentions(text: &str, exists: impl Fn(&str) -> bool) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
+    let mut end = 0;
     for (at, _) in text.match_indices('@') {
         let joined = |c: char| c.is_alphanumeric() || matches!(c, '_' | '`' | '.');
-        if text[..at].chars().next_back().is_some_and(joined) {
+        if at < end || text[..at].chars().next_back().is_some_and(joined) {
             continue;
         }
         let rest = &text[at + 1..];
-        let ends = |c: char| c.is_whitespace() || "`,;\"'()<>[]{}".contains(c);
-        let word = rest.find(ends).map_or(rest, |end| &rest[..end]);
-        let word = word.trim_end_matches(['.', ':', '!', '?']);
-        if !word.is_empty() && !found.contains(&word) {
-            found.push(word);
+        let word =
+            rest.find(|c: char| c.is_whitespace() || c == '`').map_or(rest, |end| &rest[..end]);
+        let ends = word.match_indices(|c| MAY_END.contains(c)).take(MAX_ENDS);
+        let mut names: Vec<&str> = ends.map(|(end, _)| &word[..end]).collect();
+        names.push(word);
+        let names =
+            names.into_iter().flat_map(|name| [name.trim_end_matches(['.', ':', '!', '?']), name]);
+        let mut names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+        names.dedup();
+        let Some(shortest) = names.first() else { continue };
+        let name = names.iter().rev().find(|name| exists(name)).unwrap_or(shortest);
+        end = at + 1 + name.len();
+        if !found.contains(name) {
+            found.push(name);
         }
     }
     found
@@ -143,6 +159,10 @@ mod tests {
             ("cost $5000 $x $0 $", "", "cost $5000 $x $0 $"),
             ("$10 $9", "1 2 3 4 5 6 7 8 9 10 11", "10 11 9"),
             ("$1", "\"\" x", " x"),
+            ("$1|$2", "it's fine, isn't it", "it's|fine, isn't it"),
+            ("$1|$2", "'it's fine' x", "it's fine|x"),
+            ("$1|$2", "\"open x", "\"open|x"),
+            ("$1|$2", "5\" x", "5\"|x"),
             ("see !`git log $1` for $1", "a b", "see [git log a b] for a b"),
             ("$1", "!`rm x`", "!`rm x`"),
             ("!`` and !`open", "", "!`` and !`open"),
@@ -158,10 +178,15 @@ mod tests {
             ("see @src/a.rs, @b.md.", &["src/a.rs", "b.md"][..]),
             ("@a @a (@b)", &["a", "b"]),
             ("ann@example.org `@c` @", &[]),
+            ("see @app/[id]/page.tsx, @app/[id] ok", &["app/[id]/page.tsx", "app/"]),
+            ("(@a(1).md) @b's c", &["a(1).md", "b"]),
+            ("@pkg/@scope/x.ts", &["pkg/@scope/x.ts"]),
+            ("@a,b;c&d'e.txt, @f.", &["a,b;c&d'e.txt", "f."]),
             ("@./x/y-z_1.txt: what?", &["./x/y-z_1.txt"]),
             ("@~/notes.md", &["~/notes.md"]),
         ] {
-            assert_eq!(mentions(text), expected, "{text}");
+            let there = ["app/[id]/page.tsx", "a(1).md", "a,b;c&d'e.txt", "f."];
+            assert_eq!(mentions(text, |name| there.contains(&name)), expected, "{text}");
         }
     }
 }
