@@ -173,25 +173,31 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
     super::print_json(&format!("{said}\n"))
 }
 
-/// The accesses that rules judge: for a command line those of a call that runs it.
+/// The accesses that rules judge: for a command line or a file those of a call that runs, reads or writes it.
 fn accesses(
     args: &PermissionCheck,
     config: &TurnConfig,
     workspace: Workspace,
 ) -> anyhow::Result<Vec<Access>> {
     let PermissionCheck { permission, pattern, .. } = args;
-    if permission != "bash" {
-        let (permission, patterns) = (permission.clone(), vec![pattern.clone()]);
-        return Ok(vec![Access { permission, patterns, always: Vec::new() }]);
-    }
+    // the call of a tool that needs the permission
+    let (name, input) = match permission.as_str() {
+        "bash" => ("bash", json!({ "command": pattern })),
+        "read" => ("read", json!({ "filePath": pattern })),
+        "edit" => ("write", json!({ "filePath": pattern, "content": "" })),
+        _ => {
+            let (permission, patterns) = (permission.clone(), vec![pattern.clone()]);
+            return Ok(vec![Access { permission, patterns, always: Vec::new() }]);
+        }
+    };
     let all = config.rules.iter().chain(config.options.restricting().flatten());
     let workspace = Workspace {
         guarded: leftfold_tools::guarded(all),
         sandbox: config.options.sandbox.clone(),
         ..workspace
     };
-    let input = Json::from_value(&json!({ "command": pattern }));
-    let call = CallSpec { id: String::new(), name: permission.clone(), input };
+    let call =
+        CallSpec { id: String::new(), name: name.to_owned(), input: Json::from_value(&input) };
     let resolved = leftfold_tools::resolve(&call, &workspace);
     match resolved.error {
         Some(error) => Err(Usage(error).into()),

@@ -19,6 +19,7 @@ use crate::tree::{self, Node, References, Tree};
 use crate::trust::{Item, Trust};
 use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
+use crate::worktree::worktree_of;
 use crate::{legacy, markdown, permission, quota, sandbox, trust_review};
 
 /// The settings besides files: the providers that this build knows, and the settings that each
@@ -290,6 +291,11 @@ pub(crate) fn merge(
         None => Settings::default(),
     };
     settings.check(layers.providers)?;
+    let worktree = worktree_of(directory);
+    let of_agents = rules.agent_placed_rules.values_mut().flatten();
+    for placed in rules.placed_rules.iter_mut().chain(of_agents) {
+        placed.rule.name_paths_as_calls_do(&worktree.to_string_lossy());
+    }
     let of_all = [&rules.placed_rules].into_iter().chain(rules.agent_placed_rules.values());
     settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
     (settings.placed_rules, settings.agent_placed_rules) =

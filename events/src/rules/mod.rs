@@ -274,6 +274,39 @@ pub fn permission_of(tool: &str) -> &str {
     }
 }
 
+/// Permissions whose patterns are paths: relative inside of the worktree, absolute elsewhere.
+const OF_PATHS: [&str; 4] = ["read", "edit", "list", PROTECTED_FILE];
+
+impl Rule {
+    /// Writes the pattern of a path as calls name paths: without `.`, `..` and empty names, and relative inside of
+    /// `worktree`, an absolute path. A folder (`src/`) stands for what is in it.
+    pub fn name_paths_as_calls_do(&mut self, worktree: &str) {
+        if OF_PATHS.contains(&self.permission.as_str()) && self.pattern.contains('/') {
+            self.pattern = path_pattern(&self.pattern, worktree);
+        }
+    }
+}
+
+fn path_pattern(pattern: &str, worktree: &str) -> String {
+    let full = match pattern.starts_with('/') {
+        true => pattern.to_owned(),
+        false => format!("{worktree}/{pattern}"),
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for name in full.split('/').filter(|name| !matches!(*name, "" | ".")) {
+        match name {
+            ".." => drop(names.pop()),
+            _ => names.push(name),
+        }
+    }
+    if pattern.ends_with('/') {
+        names.push("*");
+    }
+    let full = format!("/{}", names.join("/"));
+    let inside = full.strip_prefix(worktree).and_then(|rest| rest.strip_prefix('/'));
+    inside.map_or_else(|| full.clone(), str::to_owned)
+}
+
 /// Whether `tool` is not offered to models: the last rule that names it denies everything, in `rules` or in a list
 /// of `restrictions`.
 pub fn hides<'a>(

@@ -325,3 +325,28 @@ proptest! {
         prop_assert!(evaluate(&rules, "bash", &text).is_some());
     }
 }
+
+#[test]
+fn paths_in_rules_are_named_as_calls_name_them() {
+    for (pattern, expected) in [
+        ("./src/*", "src/*"),
+        ("src//./a/../b", "src/b"),
+        ("/p/src/*", "src/*"),
+        ("/p/*", "*"),
+        ("/pages/*", "/pages/*"),
+        ("../other/x", "/other/x"),
+        ("src/", "src/*"),
+        ("/etc/", "/etc/*"),
+        ("*.env", "*.env"),
+        ("**/x/*", "**/x/*"),
+    ] {
+        for permission in ["read", "edit", "list", "protected_file"] {
+            let mut rule = Rule::new(permission, pattern, Action::Deny);
+            rule.name_paths_as_calls_do("/p");
+            assert_eq!(rule.pattern, expected, "{permission} {pattern}");
+        }
+        let mut rule = Rule::new("bash", pattern, Action::Deny);
+        rule.name_paths_as_calls_do("/p");
+        assert_eq!(rule.pattern, pattern);
+    }
+}
