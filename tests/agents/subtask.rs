@@ -50,7 +50,7 @@ fn a_review_is_done_by_an_agent_that_changes_nothing() {
 fn settings_say_what_is_a_task_and_whose() {
     for (command, agent) in [
         (json!({ "template": "Look", "subtask": true }), Some("general")),
-        (json!({ "template": "Look", "subtask": true, "agent": "plan" }), Some("general")),
+        (json!({ "template": "Look", "subtask": true, "agent": "plan" }), Some("plan")),
         (json!({ "template": "Look", "agent": "explore" }), Some("explore")),
         (json!({ "template": "Look", "agent": "explore", "subtask": false }), None),
         (json!({ "template": "Look" }), None),

@@ -270,7 +270,11 @@ impl Workers {
             input: call.arguments().clone(),
         };
         let sandbox = state.config.options.sandbox.clone();
-        let subagents = leftfold_tools::subagents(&state.config.tools);
+        // a prompt may name any agent, a model only those that take tasks
+        let subagents = match state.has_prompt_made(call) {
+            true => spec.input.value()["subagentType"].as_str().map(|agent| vec![agent.to_owned()]),
+            false => leftfold_tools::subagents(&state.config.tools),
+        };
         let offered = state.config.tools.iter().map(|tool| tool.name.clone()).collect();
         let output = state.config.options.output.as_ref();
         let output = output.map(|output| output.schema.clone());

@@ -24,6 +24,13 @@ impl State {
         due.is_some_and(|due| Some(due.prompt) == of)
     }
 
+    /// Whether a prompt has made the call, and no model.
+    pub fn has_prompt_made(&self, call: &Call) -> bool {
+        let mut replies = self.messages.iter().rev().filter_map(Message::reply);
+        let reply = replies.find(|reply| reply.calls().any(|own| own.seq == call.seq));
+        reply.is_some_and(|reply| reply.by_prompt.is_some())
+    }
+
     /// Adds the call to the conversation as if the model had made it.
     pub(super) fn called_by_prompt(&mut self, call: Call) {
         let by_prompt = self.turn.as_mut().map(|turn| turn.prompt_calls.remove(0));

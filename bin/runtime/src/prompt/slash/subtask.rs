@@ -9,7 +9,7 @@ use crate::Usage;
 use crate::agents::Agents;
 use leftfold_config::{self as settings, At, Settings};
 
-/// The agent for a subtask that names no agent that takes tasks.
+/// The agent for a subtask that names no agent.
 const ANY: &str = "general";
 
 /// The agent that runs the command, if it is a subtask: because settings say so, because settings
@@ -35,8 +35,7 @@ pub(super) fn agent(
         Usage(format!("{}: the command `/{name}`: {why}", command.key_place()))
     })?;
     let subtask = command.subtask.unwrap_or(agent.mode == Mode::Subagent);
-    let takes_tasks = agent.mode != Mode::Primary;
-    Ok(subtask.then(|| if takes_tasks { wanted.as_str() } else { ANY }.to_owned()))
+    Ok(subtask.then(|| wanted.as_str().to_owned()))
 }
 
 /// The parts of a prompt: `typed`, with the task after its first part. The task is `text`, with the
