@@ -166,12 +166,17 @@ pub fn title(head: &Head) -> String {
     if *is_retitled { title } else { numbered(title, *fork_number) }
 }
 
-/// The title of a fork with its number; 0: it is no fork.
+/// The title of a fork with its number; 0: it is no fork. A fork of a fork counts on: its title has one number.
 pub fn numbered(title: String, fork_number: u32) -> String {
-    match fork_number {
-        0 => title,
-        number => format!("{title} (fork #{number})").trim_start().to_owned(),
+    if fork_number == 0 {
+        return title;
     }
+    let counted = title.strip_suffix(')').and_then(|title| {
+        let (title, number) = title.rsplit_once(" (fork #")?;
+        Some((title, number.parse().ok()?))
+    });
+    let (title, before): (&str, u32) = counted.unwrap_or((&title, 0));
+    format!("{title} (fork #{})", before.saturating_add(fork_number)).trim_start().to_owned()
 }
 
 /// The first line of a text that says something, cut to a title's length.
