@@ -13,6 +13,7 @@ mod id;
 mod json;
 pub mod line;
 pub mod mask;
+pub mod media;
 mod memo;
 mod next;
 mod payload;
@@ -54,4 +55,5 @@ pub use verify::verify;
 /// | 4 | `tool.started` records the sandbox of a command; only a rule of that name allows `unsandboxed` |
 /// | 5 | a turn goes on or ends as `incomplete` after a reply that was cut off; without compaction, only the provider says that a conversation is too long; each step that may change files begins with a snapshot; text of an interrupted reply stays in later requests |
 /// | 6 | a summary that was cut off is requested once more, and never taken; white space at the end of a text is dropped; a reply that was cut off does not hide that the one before it filled the context |
-pub const POLICY: u16 = 6;
+/// | 7 | images that APIs refuse are not sent; a summary in the middle of a turn leaves its prompts as they were written; a turn does not end with a reply that is reasoning alone |
+pub const POLICY: u16 = 7;

@@ -1,7 +1,9 @@
 //! Recognises images and PDFs, which models see as attachments.
 
-/// Largest image file in bytes; the APIs accept no more.
-const MAX_IMAGE: u64 = 5 * 1024 * 1024;
+use leftfold_events::media::MAX_IMAGE_BASE64;
+
+/// Largest image file in bytes; the APIs accept no more base64.
+const MAX_IMAGE: u64 = (MAX_IMAGE_BASE64 / 4 * 3) as u64;
 
 /// Largest PDF file in bytes.
 const MAX_PDF: u64 = 10 * 1024 * 1024;

@@ -5,6 +5,7 @@ use std::io::{BufReader, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::{Attachment, CallKind, Class};
+use leftfold_events::media::{MAX_SIDE, unfit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -216,12 +217,17 @@ fn attach(title: &str, path: &Path, file: &mut File, media: Media) -> Result<Out
     }
     let mime = media.mime;
     let size = bytes.len();
+    let base64 = media::base64(&bytes);
+    if let Some(why) = unfit(mime, &base64, MAX_SIDE) {
+        let path = path.display();
+        return Err(Error::TooLarge(format!("{path} ({mime}): {why}. Make it smaller first.")));
+    }
     let text = format!("Attached: {} ({mime}, {size} bytes).", path.display());
     let mut output = Output::new(title, text, &json!({ "truncated": false, "mime": mime }));
     output.attachments.push(Attachment {
         mime: mime.to_owned(),
         name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        base64: media::base64(&bytes),
+        base64,
     });
     Ok(output)
 }

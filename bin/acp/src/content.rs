@@ -56,8 +56,11 @@ fn media(base64: String, name: Option<String>) -> Result<PromptPart, String> {
     let known = leftfold_tools::recognise(&bytes);
     let known = known.ok_or("it is neither a PNG, JPEG, GIF or WebP image nor a PDF")?;
     if bytes.len() as u64 > known.max {
-        let (kind, most) = (known.mime, known.max >> 20);
-        return Err(format!("it has {} bytes; models accept {kind} up to {most} MiB", bytes.len()));
+        let (kind, most) = (known.mime, known.max);
+        return Err(format!(
+            "it has {} bytes; models accept {kind} of at most {most}",
+            bytes.len()
+        ));
     }
     let mime = Some(known.mime.to_owned());
     Ok(PromptPart { kind: PromptKind::Media, text: base64, mime, name })
@@ -179,7 +182,7 @@ mod tests {
             ("AAAA".to_owned(), "neither a PNG"),
             ("====".to_owned(), "base64"),
             (String::new(), "base64"),
-            ("iVBORw0KGgoA".to_owned() + &"AAAA".repeat(2 << 20), "5 MiB"),
+            ("iVBORw0KGgoA".to_owned() + &"AAAA".repeat(2 << 20), "at most 3932160"),
         ] {
             let image = json!({ "type": "image", "data": data, "mimeType": "image/png" });
             let error = read(json!([image])).unwrap_err();

@@ -19,6 +19,7 @@ pub use prefix::{FurtherMessages, RequestMessages, Sourced};
 use crate::event::{ModelRef, PromptKind, PromptPart, Purpose};
 use crate::id::Seq;
 use crate::json::Json;
+use crate::media;
 use crate::request::{AssistantPart, Memo, Request, RequestMessage, ToolResult};
 use crate::state::{
     Call, Compacting, Message, ModelStatus, Phase, Prompt, Reply, ReplyEnd, ReplyPart, State, words,
@@ -227,8 +228,7 @@ pub fn summary_request(s: &State, compacting: &Compacting) -> Request {
 fn summary(s: &State, compacting: &Compacting) -> Built {
     let options = &s.config.options;
     let model = model_of(s, Purpose::Compaction);
-    let mut builder = Builder::new(model);
-    builder.files = Files::Seen;
+    let mut builder = Builder::new(model, Files::Seen);
     builder.output = (compacting.overflows > 0).then_some(SHORTENED);
     let past = s.messages.iter().filter(|message| compacting.replaces(message));
     past.for_each(|message| builder.message(message));
@@ -258,10 +258,14 @@ struct Builder {
     output: Option<usize>,
 }
 
+/// The policy since which images that an API would refuse are not sent.
+const FITS_IMAGES: u16 = 7;
+
 /// How attached files appear in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Files {
-    Sent,
+    /// Sent, but for images with a longer side.
+    Sent { max_side: u32 },
     /// The model has already seen them: text replaces them.
     Seen,
     /// The model accepts only text: text replaces all other files.
@@ -269,14 +273,27 @@ enum Files {
 }
 
 impl Files {
-    fn of(model: &ModelSpec) -> Self {
-        if model.abilities.media { Self::Sent } else { Self::Unreadable }
+    fn of(s: &State) -> Self {
+        if !s.config.model.abilities.media {
+            return Self::Unreadable;
+        }
+        let max_side = match s.policy < FITS_IMAGES {
+            true => u32::MAX,
+            false if s.messages.iter().map(Message::images).sum::<usize>() > media::MANY => {
+                media::MAX_SIDE_OF_MANY
+            }
+            false => media::MAX_SIDE,
+        };
+        Self::Sent { max_side }
     }
 
     /// The text that replaces a file; `None`: the file itself is sent.
-    fn words(self, mime: &str, name: &str) -> Option<String> {
+    fn words(self, mime: &str, name: &str, base64: &str) -> Option<String> {
         match self {
-            Self::Sent => None,
+            Self::Sent { max_side: u32::MAX } => None,
+            Self::Sent { max_side } => {
+                media::unfit(mime, base64, max_side).map(|why| words::unfit(mime, name, &why))
+            }
             Self::Seen => Some(words::media(mime, name)),
             Self::Unreadable if mime.starts_with("text/") => None,
             Self::Unreadable => Some(words::unreadable(mime, name)),
@@ -285,15 +302,14 @@ impl Files {
 }
 
 impl Builder {
-    fn new(model: &ModelSpec) -> Self {
+    fn new(model: &ModelSpec, files: Files) -> Self {
         let (messages, sources, ids) = (Vec::new(), Vec::new(), HashSet::new());
-        let files = Files::of(model);
         Self { model: model.name(), messages, sources, ids, files, output: None }
     }
 
     /// With all messages of the conversation.
     fn of(s: &State) -> Self {
-        let mut builder = Self::new(&s.config.model);
+        let mut builder = Self::new(&s.config.model, Files::of(s));
         s.messages.iter().for_each(|message| builder.message(message));
         builder
     }
@@ -357,7 +373,8 @@ impl Builder {
         parts.retain(|part| part.kind != PromptKind::Text || !part.text.trim().is_empty());
         for part in parts.iter_mut().filter(|part| part.kind == PromptKind::Media) {
             let (mime, name) = (part.mime.as_deref(), part.name.as_deref());
-            let words = self.files.words(mime.unwrap_or("a file"), name.unwrap_or_default());
+            let (mime, name) = (mime.unwrap_or("a file"), name.unwrap_or_default());
+            let words = self.files.words(mime, name, &part.text);
             if let Some(words) = words {
                 *part = PromptPart::text(words);
             }
@@ -434,7 +451,7 @@ impl Builder {
             result.output = words::shortened(&result.output, chars).into();
         }
         for file in std::mem::take(&mut result.attachments) {
-            if let Some(words) = self.files.words(&file.mime, &file.name) {
+            if let Some(words) = self.files.words(&file.mime, &file.name, &file.base64) {
                 result.output = format!("{}\n{words}", result.output).into();
             } else {
                 result.attachments.push(file);

@@ -114,13 +114,12 @@ struct Covered {
 impl Conversation {
     fn new(s: &State) -> Self {
         let (covered, ids, open) = (Vec::new(), HashSet::new(), Vec::new());
-        let model = &s.config.model;
-        Self { model: model.name(), files: Files::of(model), covered, ids, open }
+        Self { model: s.config.model.name(), files: Files::of(s), covered, ids, open }
     }
 
     /// Whether equal messages of `s` become equal messages of a request.
     fn reads_alike(&self, s: &State) -> bool {
-        self.files == Files::of(&s.config.model) && self.model == s.config.model.name()
+        self.files == Files::of(s) && self.model == s.config.model.name()
     }
 
     /// The number of messages at the beginning that `s` has unchanged.
@@ -181,7 +180,7 @@ impl Conversation {
 
     /// A builder that continues after the messages that later events cannot change.
     fn builder(&self, s: &State) -> Builder {
-        let mut builder = Builder::new(&s.config.model);
+        let mut builder = Builder::new(&s.config.model, self.files);
         (builder.messages, builder.sources) = self.open.iter().cloned().unzip();
         builder
     }

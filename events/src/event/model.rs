@@ -123,6 +123,8 @@ pub enum FailureClass {
     Other,
     /// The provider reached its output limit before it had a reply that it could send.
     OutputLength,
+    /// The provider refused an image.
+    Image,
 }
 
 impl Finish {

@@ -1,6 +1,6 @@
 //! Decides how to make room in the model's context.
 
-use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled, with_attempts};
+use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled};
 use crate::context;
 use crate::event::{
     CallKind, Compaction, EndReason, Envelope, FailureClass, Finish, PromptKind, PromptPart,
@@ -131,14 +131,16 @@ pub(super) fn summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
             if c.overflows == 1 {
                 return ask_summary(s, turn, c);
             }
-            give_up(s, turn, c, &failure.message)
+            give_up(s, turn, c, &retry::error(s, failure, c.attempt))
         }
         Writing::Failed(failure) if retry::is_worth(s, failure, c.attempt) => {
             retry_scheduled(s, c.attempt, failure.retry_after, &failure.message)
         }
-        Writing::Failed(failure) => give_up(s, turn, c, &failure.message),
+        Writing::Failed(failure) => give_up(s, turn, c, &retry::error(s, failure, c.attempt)),
         Writing::CutOff(_) if c.cut == 1 => ask_summary(s, turn, c),
-        Writing::CutOff(finish) => give_up(s, turn, c, cut_off(*finish)),
+        Writing::CutOff(finish) => {
+            give_up(s, turn, c, &retry::with_attempts(cut_off(*finish), c.attempt))
+        }
         Writing::Due | Writing::Waiting(_) | Writing::Written | Writing::Backoff(_) => {
             ask_summary(s, turn, c)
         }
@@ -170,7 +172,7 @@ fn give_up(s: &State, turn: &Turn, c: &Compacting, message: &str) -> Envelope {
     if !c.is_vital(turn) {
         return decide(s, turn, &c.then);
     }
-    let message = format!("the summary failed: {}", with_attempts(message, c.attempt));
+    let message = format!("the summary failed: {message}");
     end(s, turn, EndReason::Error, Some(message))
 }
 

@@ -3,7 +3,7 @@
 
 use super::{end, intent, retry_scheduled, step};
 use crate::event::{EndReason, Envelope, Finish, Turn as TurnEvent};
-use crate::state::{Message, State, Turn, words};
+use crate::state::{Message, ReplyPart, State, Turn, words};
 use crate::turn_config::StructuredOutput;
 
 /// The policy since which this holds. Earlier ones took every reply without calls for complete.
@@ -15,6 +15,12 @@ const AFTER_TEXT: u32 = 1;
 const AFTER_CALLS: u32 = 3;
 /// How often in a row after a reply without calls that ended for an unknown reason.
 const AFTER_UNKNOWN: u32 = 2;
+
+/// The policy since which a turn does not end with reasoning alone.
+const ASKS_FOR_ANSWER: u16 = 7;
+
+/// How often in a row after a complete reply that is reasoning alone.
+const AFTER_REASONING: u32 = 1;
 
 /// How often in a row a reply that announces calls and has none is requested again.
 const AFTER_NO_CALLS: u32 = 1;
@@ -40,7 +46,13 @@ pub(super) fn after(s: &State, turn: &Turn, finish: Finish) -> Envelope {
             false => incomplete("the output limit has cut off every reply, within its calls"),
         },
         _ if has_calls => step(s, turn),
-        Finish::Stop => end(s, turn, EndReason::Completed, None),
+        Finish::Stop if s.policy < ASKS_FOR_ANSWER || !is_reasoning_alone(s, turn) => {
+            end(s, turn, EndReason::Completed, None)
+        }
+        Finish::Stop if goes_on(s, turn, AFTER_REASONING) => {
+            continued(s, finish, words::EMPTY_REPLY)
+        }
+        Finish::Stop => error(NO_ANSWER),
         Finish::Length if !ends_in_text(s, turn) => {
             incomplete("the model reached the output limit before it had written an answer")
         }
@@ -86,6 +98,7 @@ fn structured(
 }
 
 const NO_CALLS: &str = "the provider announced tool calls and sent none";
+const NO_ANSWER: &str = "the model has given no answer: twice its reply was reasoning alone";
 const WITHHELD: &str = "the provider withheld the answer (content filter or refusal)";
 const BROKEN_OFF: &str = "the provider broke off its answer with an error";
 const PAUSED: &str = "the provider paused in work of its own, of which it has none here";
@@ -112,6 +125,13 @@ fn goes_on(s: &State, turn: &Turn, most: u32) -> bool {
 
 fn is_last_step(s: &State, turn: &Turn) -> bool {
     turn.step >= s.config.options.max_steps
+}
+
+fn is_reasoning_alone(s: &State, turn: &Turn) -> bool {
+    let last = s.messages.iter().next_back().and_then(Message::reply);
+    let reasons = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning { .. });
+    last.is_some_and(|reply| reply.asked == turn.asked && reply.parts.iter().any(reasons))
+        && !ends_in_text(s, turn)
 }
 
 /// Whether the conversation ends in the text of the reply, so that the model can continue it.

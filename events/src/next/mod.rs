@@ -348,17 +348,10 @@ fn failed(s: &State, turn: &Turn, failure: &Failure) -> Envelope {
         return end(s, turn, EndReason::Incomplete, Some(failure.message.clone()));
     }
     if !retry::is_worth(s, failure, turn.attempt) {
-        let error = with_attempts(&failure.message, turn.attempt);
+        let error = retry::error(s, failure, turn.attempt);
         return end(s, turn, EndReason::Error, Some(error));
     }
     retry_scheduled(s, turn.attempt, failure.retry_after, &failure.message)
-}
-
-fn with_attempts(message: &str, attempts: u32) -> String {
-    match attempts {
-        0 | 1 => message.to_owned(),
-        _ => format!("{message} (after {attempts} attempts)"),
-    }
 }
 
 fn retry_scheduled(s: &State, attempt: u32, hint: Option<u64>, error: &str) -> Envelope {

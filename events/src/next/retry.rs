@@ -2,7 +2,8 @@
 
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
-use crate::state::{Failure, State};
+use crate::state::{Failure, State, words};
+use crate::turn_config::AskMode;
 
 const FIRST: u64 = 2_000;
 const CAP: u64 = 30_000;
@@ -11,7 +12,30 @@ const HINT_CAP: u64 = 2_147_483_647;
 
 /// Whether another attempt makes sense after `attempt` attempts.
 pub(super) fn is_worth(s: &State, failure: &Failure, attempts: u32) -> bool {
-    failure.retryable && attempts <= s.config.options.retries
+    failure.retryable && attempts <= s.config.options.retries && !is_too_long(s, failure)
+}
+
+/// Whether the server asks for a longer wait than a turn without a person accepts.
+fn is_too_long(s: &State, failure: &Failure) -> bool {
+    let options = &s.config.options;
+    let is_long = |max| failure.retry_after.is_some_and(|wait| wait > max);
+    failure.retryable && options.ask != AskMode::Ask && options.max_wait.is_some_and(is_long)
+}
+
+/// The error of a request that is not repeated after `attempts` attempts. It says when a limit passes that is not waited for.
+pub(super) fn error(s: &State, failure: &Failure, attempts: u32) -> String {
+    let mut error = failure.message.clone();
+    if let Some(wait) = failure.retry_after.filter(|_| is_too_long(s, failure)) {
+        error = words::long_wait(&error, s.at.plus(wait));
+    }
+    with_attempts(&error, attempts)
+}
+
+pub(super) fn with_attempts(error: &str, attempts: u32) -> String {
+    match attempts {
+        0 | 1 => error.to_owned(),
+        _ => format!("{error} (after {attempts} attempts)"),
+    }
 }
 
 /// Milliseconds to wait after failed attempt number `attempt` (from 1). A server's hint is used

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::Wait;
 use super::elicitation::Elicitation;
+use super::{Wait, words};
 use crate::event::{Access, Attachment, CallKind, Class, HookPoint, Resolution};
 use crate::id::Seq;
 use crate::json::Json;
@@ -168,6 +168,27 @@ impl Call {
         let output = output.into();
         let (attachments, shown) = (Vec::new(), None);
         self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments, shown }));
+    }
+
+    /// The images of its result that are sent.
+    pub(super) fn images(&self) -> impl Iterator<Item = &Attachment> {
+        let outcome = if let Phase::Done(outcome) = &self.phase { Some(outcome) } else { None };
+        let attachments = outcome.filter(|_| !self.pruned).map(|outcome| &outcome.attachments);
+        attachments.into_iter().flatten().filter(|file| file.mime.starts_with("image/"))
+    }
+
+    /// Replaces the images of its result by text.
+    pub(super) fn drop_images(&mut self) {
+        let Phase::Done(outcome) = &mut self.phase else { return };
+        let (images, kept): (Vec<Attachment>, Vec<Attachment>) =
+            std::mem::take(&mut outcome.attachments)
+                .into_iter()
+                .partition(|file| file.mime.starts_with("image/"));
+        outcome.attachments = kept;
+        for image in images {
+            let words = words::media(&image.mime, &image.name);
+            outcome.output = format!("{}\n{words}", outcome.output).into();
+        }
     }
 
     /// Its output is no longer sent, and its display is not kept.

@@ -2,13 +2,16 @@
 
 use serde::Serialize;
 
-use super::message::{Message, Reply};
+use super::message::{Message, Prompt, Reply};
 use super::{Call, Failure, ModelStatus, State, Turn, Wait, words};
 use crate::event::{Compaction, Envelope, FailureClass, Finish, PromptKind, Usage};
 use crate::id::Seq;
 
 /// The policy since which a summary that was cut off is refused.
 const WHOLE_SUMMARY: u16 = 6;
+
+/// The policy since which the prompt of the running turn stays as it was written.
+const KEEPS_PROMPT: u16 = 7;
 
 /// A compaction in progress.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -142,6 +145,7 @@ impl State {
         turn.model_status = (*compacting.then).clone();
         let asks = !matches!(turn.model_status, ModelStatus::Answered { .. });
         self.files.summarised(through);
+        let running = self.running_prompts(&compacting, asks);
         self.messages.retain(|message| !compacting.replaces(message));
         // they say how full the context was before
         let replies = self.messages.change(|message| message.reply().is_some());
@@ -152,18 +156,34 @@ impl State {
             // media may have been too large, so they are not sent again
             self.strip_media(asked);
         }
-        let goes_on = asks && self.messages.is_empty();
+        let goes_on = asks && running.is_empty() && self.messages.is_empty();
         let reminder = self.reminder().filter(|_| self.planning);
         let text = summary.to_owned();
         let of = self.seq;
         let is_answer = |message: &Message| message.reply().is_some_and(|r| !r.has_calls());
-        if asks && self.messages.iter().next_back().is_some_and(is_answer) {
+        let ends_in_prompt = !running.is_empty() && self.messages.is_empty();
+        for prompt in running.into_iter().rev() {
+            self.messages.insert(0, Message::User(prompt));
+        }
+        if ends_in_prompt || asks && self.messages.iter().next_back().is_some_and(is_answer) {
             let text = words::GO_ON.to_owned();
             self.messages.push(Message::Note { text, of });
         }
         self.messages.insert(0, Message::Summary { text, goes_on, reminder, of });
         // the results that reported them are gone
         self.instructed.clear();
+    }
+
+    /// The prompts of the running turn among the summarised messages, if the turn goes on. Typed text stays as it was
+    /// written, because a summary loses details; files are in the summary.
+    fn running_prompts(&self, compacting: &Compacting, goes_on: bool) -> Vec<Prompt> {
+        let since = self.turn.as_ref().map_or(Seq::MAX, |turn| turn.prompted);
+        if !goes_on || self.policy < KEEPS_PROMPT {
+            return Vec::new();
+        }
+        let prompts = self.messages.iter().filter(|message| compacting.replaces(message));
+        let running = prompts.filter_map(Message::prompt).filter(|prompt| prompt.seq >= since);
+        running.cloned().map(Prompt::without_files).collect()
     }
 
     /// The conversation stays unchanged. A turn with other work continues.

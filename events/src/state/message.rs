@@ -118,6 +118,20 @@ impl Prompt {
             None => words::not_run(line),
         })
     }
+
+    /// With text in the place of files, and long text cut off.
+    pub(super) fn without_files(mut self) -> Self {
+        for part in &mut self.parts {
+            let is_file = part.kind == PromptKind::Media
+                || part.kind == PromptKind::Text && part.name.is_some();
+            if is_file {
+                *part = words::media_part(part);
+            } else if part.kind == PromptKind::Text {
+                part.text = words::cut_prompt(&part.text);
+            }
+        }
+        self
+    }
 }
 
 impl Message {
@@ -136,6 +150,33 @@ impl Message {
     pub fn prompt(&self) -> Option<&Prompt> {
         if let Self::User(prompt) = self { Some(prompt) } else { None }
     }
+
+    /// The number of its images.
+    pub(crate) fn images(&self) -> usize {
+        match self {
+            Self::User(prompt) => prompt.parts.iter().filter(|part| is_image(part)).count(),
+            Self::Assistant(reply) => reply.calls().flat_map(Call::images).count(),
+            Self::Summary { .. } | Self::Note { .. } => 0,
+        }
+    }
+
+    /// Replaces its images by text.
+    pub(super) fn drop_images(&mut self) {
+        match self {
+            Self::User(prompt) => {
+                for part in prompt.parts.iter_mut().filter(|part| is_image(part)) {
+                    *part = words::media_part(part);
+                }
+            }
+            Self::Assistant(reply) => reply.calls_mut().for_each(Call::drop_images),
+            Self::Summary { .. } | Self::Note { .. } => {}
+        }
+    }
+}
+
+fn is_image(part: &PromptPart) -> bool {
+    part.kind == PromptKind::Media
+        && part.mime.as_ref().is_some_and(|mime| mime.starts_with("image/"))
 }
 
 impl Reply {

@@ -65,7 +65,7 @@ impl State {
     pub(super) fn continued(&mut self, seq: Seq, finish: Finish, note: &str) {
         let has_calls = self.calls().next().is_some();
         // a complete text instead of a structured answer is not continued
-        let is_complete = finish == Finish::Stop;
+        let is_complete = finish == Finish::Stop && self.config.options.output.is_some();
         let cut = if has_calls || is_complete { String::new() } else { self.answer() };
         let Some(turn) = &mut self.turn else { return };
         if is_complete {
@@ -191,6 +191,24 @@ impl State {
         turn.writing.clear();
         turn.model_status = ModelStatus::Failed(failure);
         self.close_reply();
+        self.heed_refused_image();
+    }
+
+    /// After a refused image, no image of the conversation is sent again. If there was one, the request is worth a retry
+    /// at once.
+    fn heed_refused_image(&mut self) {
+        let Some(turn) = &mut self.turn else { return };
+        let ModelStatus::Failed(failure) = &mut turn.model_status else { return };
+        if failure.class != FailureClass::Image {
+            return;
+        }
+        let has_images = |message: &Message| message.images() > 0;
+        failure.retryable = self.messages.iter().any(has_images);
+        if failure.retryable {
+            failure.retry_after = Some(0);
+            failure.message = words::refused_image(&failure.message);
+        }
+        self.messages.change(has_images).for_each(Message::drop_images);
     }
 
     /// Ends a streaming reply. With calls, its complete parts stay. Without calls, the attempt is

@@ -3,6 +3,7 @@
 
 use crate::event::PromptPart;
 use crate::rules::{Action, HOST, Rule, host};
+use crate::time::Time;
 use crate::verdict::QUESTION;
 
 /// The result of a call that has none yet.
@@ -114,6 +115,33 @@ pub(crate) fn media(mime: &str, name: &str) -> String {
 pub(crate) fn media_part(part: &PromptPart) -> PromptPart {
     let (mime, name) = (part.mime.as_deref(), part.name.as_deref());
     PromptPart::text(media(mime.unwrap_or("a file"), name.unwrap_or_default()))
+}
+
+/// The error of a request whose server asks for a longer wait than a turn without a person accepts.
+pub(crate) fn long_wait(error: &str, passes: Time) -> String {
+    format!("{error}; the limit passes at {passes}, later than `retry.max_wait` lets a turn wait")
+}
+
+/// The error of a request whose image was refused.
+pub(crate) fn refused_image(error: &str) -> String {
+    format!("{error}; images are left out from here on")
+}
+
+/// Replaces an image that an API would refuse.
+pub(crate) fn unfit(mime: &str, name: &str, why: &str) -> String {
+    let space = if name.is_empty() { "" } else { " " };
+    format!("[{mime}{space}{name} was attached here and is not shown: {why}]")
+}
+
+/// Characters of a prompt that a summary leaves: a longer one may be what fills the context.
+const MAX_KEPT_PROMPT: usize = 20_000;
+
+/// The text of a prompt that a summary leaves.
+pub(crate) fn cut_prompt(text: &str) -> String {
+    match text.char_indices().nth(MAX_KEPT_PROMPT) {
+        Some((end, _)) => format!("{}\n[the rest of this prompt is left out here]", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Replaces a file that the model cannot read.

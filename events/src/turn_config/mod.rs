@@ -183,6 +183,10 @@ pub struct Options {
     pub timeout: u64,
     /// Retries of one step after the first attempt.
     pub retries: u32,
+    /// The longest wait, in milliseconds, that a provider may ask for before a retry if no person is there; `None`: no
+    /// limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_wait: Option<u64>,
     pub max_steps: u32,
     /// The cost limit of a turn in US dollars; `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -311,6 +315,7 @@ impl Default for Options {
         Self {
             timeout: 300_000,
             retries: 10,
+            max_wait: None,
             max_steps: u32::MAX,
             max_cost: None,
             max_time: None,

@@ -154,6 +154,34 @@ fn only_a_model_with_nothing_else_to_answer_is_told_to_go_on() {
     assert!(!goes_on(&[Prompt("a"), Full(9_500), Prompt("b"), Summary("s")]));
 }
 
+/// A summary loses details, so the prompt that the turn works on stays as it was written, but for its files.
+#[test]
+fn the_running_prompt_stays_as_it_was_written() {
+    let file = PromptPart { name: Some("a.txt".into()), ..PromptPart::text("<file>much</file>") };
+    let mut run = after(&[Prompt("before"), Text("yes"), Reply(Finish::Stop)]);
+    run.tell(prompted(vec![PromptPart::text("use port 4711"), file]));
+    for step in [Call("a", "x"), Full(9_500), Unresolved("a")] {
+        run.step(&step);
+    }
+    run.step(&Summary("so far"));
+    let told = text(&context::request(&run.state));
+    for there in ["so far", "use port 4711", "a.txt was attached here", "Go on"] {
+        assert!(told.contains(there), "{there}: {told}");
+    }
+    for gone in ["before", "much"] {
+        assert!(!told.contains(gone), "{gone}: {told}");
+    }
+    assert_prefixes_valid(&run.log);
+    // what is longer than many summaries is cut
+    let mut run = after(&[]);
+    run.tell(prompted(vec![PromptPart::text("x".repeat(30_000))]));
+    for step in [Call("a", "x"), Full(9_500), Unresolved("a"), Summary("so far")] {
+        run.step(&step);
+    }
+    let told = text(&context::request(&run.state));
+    assert!((20_000..21_000).contains(&told.matches('x').count()));
+}
+
 #[test]
 fn a_summary_that_is_asked_for_has_a_turn_of_its_own() {
     check(&[Compact], &[]);

@@ -1,8 +1,13 @@
 //! The policy as tables: the steps, and the intents that follow.
 
 use crate::common::*;
-use leftfold_events::event::{Answer::*, Class, Event, FailureClass::*, Finish, Turn};
+use base64::Engine as _;
+use leftfold_events::event::{
+    Answer::*, Attachment, Class, Event, FailureClass::*, Finish, Model, PromptKind, PromptPart,
+    Tool, Turn,
+};
 use leftfold_events::request::{AssistantPart, RequestMessage};
+use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Fact, Request, Seq, TurnConfig, context};
 
 #[test]
@@ -99,6 +104,108 @@ fn retries_wait_count_and_end() {
     check(&[Prompt("hi"), Fail(Auth, false)], &["turn.ended error"]);
     check(&[Prompt("hi"), Fail(Overloaded, true), Interrupt], &["turn.ended aborted"]);
     check(&[Prompt("hi"), Fail(Overloaded, true), Prompt("now")], &[]);
+}
+
+/// Without a person, a wait that is too long ends the turn, and the error says until when it would be.
+#[test]
+fn a_long_wait_is_for_people() {
+    for (ask, max_wait, expected) in [
+        (AskMode::Deny, Some(600_000), "turn.ended error"),
+        (AskMode::Allow, Some(600_000), "turn.ended error"),
+        (AskMode::Ask, Some(600_000), "model.retry_scheduled 1"),
+        (AskMode::Deny, Some(86_400_000), "model.retry_scheduled 1"),
+        (AskMode::Deny, None, "model.retry_scheduled 1"),
+    ] {
+        let mut config = config();
+        (config.options.ask, config.options.max_wait) = (ask, max_wait);
+        let mut run = Run::new(&config);
+        run.step(&Prompt("hi"));
+        let request = run.state.open().first().map_or(0, |(_, wait)| wait.intent);
+        let failed = Model::Failed {
+            class: RateLimit,
+            message: "daily limit".into(),
+            status: Some(429),
+            retryable: true,
+            retry_after: Some(86_400_000),
+        };
+        let intents = run.tell(Fact::of(request, failed));
+        let intents: Vec<_> =
+            intents.iter().filter(|event| event.event.is_intent()).map(describe).collect();
+        assert_eq!(intents, [expected], "{ask:?} {max_wait:?}");
+        if let Some(ended) = &run.state.ended {
+            let error = ended.error.as_deref().unwrap();
+            let passes = run.state.at.plus(86_400_000).to_string();
+            assert!(error.contains("daily limit") && error.contains(&passes[..16]), "{error}");
+        }
+    }
+}
+
+/// No image is sent again after a refused one, and the request is repeated at once.
+#[test]
+fn a_refused_image_is_left_out_from_there_on() {
+    let image =
+        || Attachment { mime: "image/png".into(), name: "a.png".into(), base64: "iVBORw0K".into() };
+    let mut config = config();
+    config.model.abilities.media = true;
+    let mut run = Run::new(&config);
+    for step in [Prompt("hi"), Call("a", "read"), Resolve("a", Class::Read, READ, "/p/x")] {
+        run.step(&step);
+    }
+    let mut done = finished("a", "ok");
+    done.attachments = vec![image()];
+    let running = run.waiting("a").unwrap_or(0);
+    run.tell(Fact::of(running, Tool::Finished(Box::new(done))));
+    run.step(&Reply(Finish::ToolCalls));
+    let sent = |run: &Run| serde_json::to_string(&context::request(&run.state)).unwrap();
+    assert!(sent(&run).contains("iVBORw0K"));
+    let intents = run.step(&Fail(Image, false));
+    assert!(intents.iter().any(|event| describe(event) == "model.retry_scheduled 1"));
+    run.step(&Elapse);
+    assert!(!sent(&run).contains("iVBORw0K"));
+    assert!(sent(&run).contains("a.png was attached here"));
+    // without an image the refusal is about something else
+    let intents = run.step(&Fail(Image, false));
+    assert!(intents.iter().any(|event| describe(event) == "turn.ended error"));
+}
+
+/// An image that no API accepts is described instead. With more than 20 images the limit is lower.
+#[test]
+fn images_are_left_out_by_their_sides() {
+    for (count, width, is_sent) in [
+        (1, 8_000, true),
+        (1, 8_001, false),
+        (20, 8_000, true),
+        (21, 2_000, true),
+        (21, 2_001, false),
+    ] {
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
+        png.extend(u32::to_be_bytes(width));
+        png.extend(u32::to_be_bytes(2));
+        let base64 = base64::engine::general_purpose::STANDARD.encode(png);
+        let image = PromptPart {
+            kind: PromptKind::Media,
+            mime: Some("image/png".into()),
+            name: Some("a.png".into()),
+            ..PromptPart::text(base64.clone())
+        };
+        let mut config = config();
+        config.model.abilities.media = true;
+        let mut run = Run::new(&config);
+        run.tell(prompted(vec![image; count]));
+        let sent = serde_json::to_string(&context::request(&run.state)).unwrap();
+        assert_eq!(sent.contains(&base64), is_sent, "{count} of {width}");
+        assert_eq!(sent.contains(&format!("it is {width} × 2 pixels")), !is_sent, "{sent}");
+    }
+}
+
+#[test]
+fn reasoning_alone_is_no_answer() {
+    let thought = [Prompt("hi"), Think(None), Reply(Finish::Stop)];
+    check(&thought, &["turn.continued", "model.requested 2.1"]);
+    let again = [&thought[..], &[Think(Some("sig")), Reply(Finish::Stop)]].concat();
+    check(&again, &["turn.ended error"]);
+    let answered = [&thought[..], &[Think(None), Text("yes"), Reply(Finish::Stop)]].concat();
+    check(&answered, &["turn.ended completed"]);
 }
 
 #[test]

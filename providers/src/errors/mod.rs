@@ -122,6 +122,7 @@ const fn class_is_transient(class: FailureClass) -> bool {
         | FailureClass::Stalled => true,
         FailureClass::Overflow
         | FailureClass::OutputLength
+        | FailureClass::Image
         | FailureClass::Auth
         | FailureClass::Quota
         | FailureClass::Invalid
@@ -136,6 +137,7 @@ const fn is_permanent(class: FailureClass) -> bool {
         class,
         FailureClass::Overflow
             | FailureClass::OutputLength
+            | FailureClass::Image
             | FailureClass::Auth
             | FailureClass::Quota
     )
@@ -169,6 +171,9 @@ fn class_of(status: Option<StatusCode>, details: &Details) -> FailureClass {
     // a request over the allowance of a minute fails in every minute
     if code != 413 && (rate || says_rate) {
         return FailureClass::RateLimit;
+    }
+    if matches!(code, 0 | 400 | 404 | 413 | 415 | 422) && tables::refuses_image(&text) {
+        return FailureClass::Image;
     }
     if tables::has_phrase(&text, tables::OVERFLOW) || tables::is_too_long(&text) {
         return FailureClass::Overflow;
@@ -253,6 +258,7 @@ fn friendly(class: FailureClass, details: &Details) -> Option<&'static str> {
         }
         FailureClass::Auth
         | FailureClass::Quota
+        | FailureClass::Image
         | FailureClass::Network
         | FailureClass::Stalled
         | FailureClass::Invalid
@@ -304,6 +310,7 @@ fn advice(
             "check `provider.{provider}.options.baseURL`, which may not be the address of the API"
         )),
         FailureClass::Invalid
+        | FailureClass::Image
         | FailureClass::Overflow
         | FailureClass::OutputLength
         | FailureClass::RateLimit

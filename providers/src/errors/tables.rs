@@ -35,6 +35,40 @@ pub(super) fn is_too_long(text: &str) -> bool {
         && !has_phrase(text, &output)
 }
 
+/// Whether the text says that an image cannot be used: its size, its type, or the model.
+pub(super) fn refuses_image(text: &str) -> bool {
+    let why = [
+        "exceed",
+        "too large",
+        "too big",
+        "too small",
+        "too many",
+        "at most",
+        "maximum",
+        "dimension",
+        "invalid",
+        "not valid",
+        "not represent",
+        "not support",
+        "n't support",
+        "unsupported",
+        "support image",
+        "not supported",
+        "only supported",
+        "not process",
+        "unable to process",
+        "not read",
+        "not decode",
+        "failed to decode",
+        "corrupt",
+        "media type",
+        // DeepSeek and others that take only text
+        "unknown variant",
+        "expected `text`",
+    ];
+    text.contains("image") && has_phrase(text, &why)
+}
+
 pub(super) const OVERFLOW_CODES: &[&str] = &[
     "context_length_exceeded",
     "context_window_exceeded",

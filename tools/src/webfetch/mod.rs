@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use leftfold_events::event::{Access, Attachment, Class, Consent, Wanted};
 use leftfold_events::mask;
+use leftfold_events::media::{MAX_SIDE, unfit};
 use leftfold_events::rules::{HOST, SECRET_IN_URL, host};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use reqwest::{Response, StatusCode, Url};
@@ -327,13 +328,17 @@ fn attach(page: &Page, media: media::Media) -> Result<Output, Error> {
             "{shown} ({mime}) has {size} bytes; at most {max} can be shown."
         )));
     }
+    let base64 = media::base64(&page.bytes);
+    if let Some(why) = unfit(mime, &base64, MAX_SIDE) {
+        return Err(Error::TooLarge(format!("{shown} ({mime}): {why}.")));
+    }
     let text = format!("Attached: {shown} ({mime}, {size} bytes).");
     let mut output = Output::new(shown, text, &json!({ "mime": mime }));
     let mut names = page.url.path_segments().into_iter().flatten();
     output.attachments.push(Attachment {
         mime: mime.to_owned(),
         name: names.next_back().unwrap_or_default().to_owned(),
-        base64: media::base64(&page.bytes),
+        base64,
     });
     Ok(output)
 }

@@ -256,6 +256,7 @@ pub(super) fn of_failure(failure: &Failure, provider: &str) -> Value {
         FailureClass::RateLimit
         | FailureClass::Overloaded
         | FailureClass::Quota
+        | FailureClass::Image
         | FailureClass::Network
         | FailureClass::Stalled
         | FailureClass::Invalid

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::media::{MAX_SIDE, unfit};
 use leftfold_files::Unread;
 use leftfold_tools::{base64, recognise};
 
@@ -47,12 +48,13 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
     // with a name, front ends show that and not the content
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     if let Some(media) = media {
-        return Ok(PromptPart {
-            kind: PromptKind::Media,
-            text: base64(&bytes),
-            mime: Some(media.mime.to_owned()),
-            name,
-        });
+        let text = base64(&bytes);
+        if let Some(why) = unfit(media.mime, &text, MAX_SIDE) {
+            let path = path.display();
+            crate::note(&format!("leftfold: {path} is not shown to the model: {why}"));
+        }
+        let mime = Some(media.mime.to_owned());
+        return Ok(PromptPart { kind: PromptKind::Media, text, mime, name });
     }
     let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
     let text = format!("<file path=\"{}\">\n{text}\n</file>", path.display());

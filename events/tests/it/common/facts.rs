@@ -61,7 +61,7 @@ pub(crate) fn resolution(id: &str, class: Class, access: (&str, &str), path: &st
     }
 }
 
-pub(super) fn finished(id: &str, output: &str) -> Finished {
+pub(crate) fn finished(id: &str, output: &str) -> Finished {
     Finished {
         call: id.into(),
         title: String::new(),
