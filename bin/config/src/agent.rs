@@ -61,6 +61,7 @@ pub struct Agent {
     pub prompt: Option<String>,
     /// `PROVIDER/MODEL`.
     #[serde(deserialize_with = "model_name")]
+    #[schemars(extend("x-effect" = "chooses the model that gets this agent's prompts"))]
     pub model: Option<At<String>>,
     /// The variant of its model.
     #[serde(deserialize_with = "filled")]
@@ -74,6 +75,7 @@ pub struct Agent {
     /// The limit of model requests in one turn.
     #[serde(alias = "maxSteps")]
     pub steps: Option<NonZeroU32>,
+    #[schemars(extend("x-effect" = "removes an agent"))]
     pub disable: bool,
     /// Whether lists leave it out.
     pub hidden: Option<bool>,
@@ -81,8 +83,10 @@ pub struct Agent {
     pub color: Option<String>,
     /// Options for the request body.
     options: Map<String, Value>,
+    #[schemars(extend("x-rules" = true))]
     pub(crate) permission: Option<At<Permission>>,
     /// The older form of `permission`.
+    #[schemars(extend("x-rules" = true))]
     pub(crate) tools: IndexMap<String, At<bool>>,
     /// More options.
     #[serde(rename = "@rest")]

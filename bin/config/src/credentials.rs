@@ -4,9 +4,9 @@
 use serde_json::{Map, Value};
 
 use crate::resolve::set;
-use crate::secrecy;
 use crate::settings::Settings;
 use crate::source::Env;
+use crate::{schema, secrecy};
 
 /// Names and values.
 type FoundCredentials = Vec<(String, String)>;
@@ -52,13 +52,9 @@ fn fields(all: &Map<String, Value>, path: &mut Vec<String>, found: &mut FoundCre
     for (name, value) in all {
         path.push(name.clone());
         let steps: Vec<&str> = path.iter().map(String::as_str).collect();
-        if let ["secrets" | "plugin" | "permission" | "tools"]
-        | ["agent", _, "permission" | "tools"] = steps[..]
-        {
-            path.pop();
-            continue;
+        if !matches!(steps[..], ["secrets" | "plugin"]) && !schema::is(&steps, "x-rules") {
+            field(value, path, found);
         }
-        field(value, path, found);
         path.pop();
     }
 }
@@ -78,7 +74,7 @@ fn text_at(text: &str, path: &[String], found: &mut FoundCredentials) {
         ["provider", name, "options", "baseURL" | "endpoint"] | ["provider", name, "api"] => {
             address(&format!("{name}.baseURL"), text, found);
         }
-        _ if text.trim().is_empty() || !secrecy::hides(path) => {}
+        _ if text.trim().is_empty() || !schema::hides(path) => {}
         ["provider", name, "options", "apiKey"] => {
             found.push((format!("{name}.apiKey"), text.to_owned()));
         }

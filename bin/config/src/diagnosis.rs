@@ -64,11 +64,11 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
 fn idle(root: &Node) -> Vec<(SettingPlace, String)> {
     let mut found = Vec::new();
     for entry in root.entries() {
-        if schema::is_idle(&entry.key) {
+        if schema::is_idle(&[&entry.key]) {
             found.push((entry.at.clone(), entry.key.clone()));
         }
         let below = entry.node.entries().iter();
-        let idle = below.filter(|member| schema::is_idle_at(&[&entry.key, &member.key]));
+        let idle = below.filter(|member| schema::is_idle(&[&entry.key, &member.key]));
         found.extend(
             idle.map(|member| (member.at.clone(), format!("{}.{}", entry.key, member.key))),
         );

@@ -155,7 +155,7 @@ fn value(settings: &Settings) -> Value {
 /// A setting that needs trust and is another one with the project.
 fn changed(base: &Settings, settings: &Settings) -> Option<String> {
     let (before, after) = (value(base), value(settings));
-    let needs_trust = |key: &&str| !FREE.contains(key) && !schema::is_idle(key);
+    let needs_trust = |key: &&str| !FREE.contains(key) && !schema::is_idle(&[key]);
     for key in schema::top().into_iter().filter(needs_trust) {
         // an empty list or object sets nothing
         let set = |value: &'_ Value| {

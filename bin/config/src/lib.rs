@@ -8,7 +8,8 @@
 //!
 //! A key of settings is a field of [`Settings`] or of a type below it: serde reads these types from
 //! the tree, and `leftfold config --schema` prints them as a JSON Schema. A new key needs its field
-//! and nothing else. Only `secrecy` decides which values may be shown.
+//! and nothing else: attributes of the field say whether a project's value needs trust, and how the value is shown
+//! (`schema`).
 //!
 //! | module | content |
 //! | --- | --- |
@@ -17,7 +18,7 @@
 //! | `typed` | a tree read into Rust types by serde |
 //! | `settings`, `provider`, `agent`, `extensions`, `permission` | these types |
 //! | `keys` | the keys of the conversation |
-//! | `schema` | the same types as a JSON Schema |
+//! | `schema` | the same types as a JSON Schema, and what fields say about themselves |
 //! | `load` | all sources read and merged |
 //! | `files` | notes which files were looked at, so that settings are not read again while none has changed |
 //! | `resolve` | providers, models and keys |
@@ -81,7 +82,7 @@ pub use quota::{Limit, ProjectQuota, Quota};
 pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};
-pub use schema::schema;
+pub use schema::{options_of_turns, schema};
 pub use secrecy::{Secret, has_credential, masked};
 pub use settings::{
     Compaction, Executor, Experimental, Notify, Retry, Search, SearchProvider, Settings, Share,

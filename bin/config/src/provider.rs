@@ -25,15 +25,18 @@ pub const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 #[schemars(inline)]
 pub struct Provider {
     /// The wire format; `leftfold models` shows those of the built-in providers.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("x-name" = true))]
     pub(crate) wire: Option<At<Value>>,
     /// The vendor whose quirks to expect on that wire.
     #[serde(deserialize_with = "filled")]
+    #[schemars(extend("x-name" = true))]
     pub vendor: Option<String>,
     pub(crate) options: ProviderOptions,
+    #[schemars(extend("x-named" = true))]
     pub models: IndexMap<String, At<Model>>,
     /// The package by which OpenCode names a wire format.
     #[serde(deserialize_with = "filled")]
+    #[schemars(extend("x-name" = true))]
     pub npm: Option<String>,
     #[serde(deserialize_with = "filled")]
     pub name: Option<String>,

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Hint, nearest};
 use crate::load::{Layers, load_with};
-use crate::permission::{NETWORK_PATH, PlacedRule};
+use crate::permission::PlacedRule;
 use crate::provider::TIMEOUT;
 use crate::resolve::FromEnv;
-use crate::settings::{Compaction, Retry, Settings, Task, ToolOutput};
+use crate::settings::Settings;
 use crate::source::{Env, SettingPlace, Source};
 use crate::tree::{Entry, Node, Reference, Text, Tree, below};
 use crate::{schema, secrecy};
@@ -86,8 +86,9 @@ pub fn redacted_view(
         if let Some(node) = settings.tree.as_ref().and_then(|tree| tree.get(key)) {
             list.walk(node, &Spot::at(&[key]), false);
         }
-        list.defaults(key, agent);
+        list.defaults(key);
         match key {
+            "default_agent" => list.push_default(&[key], json!(agent), None),
             "model" => list.model(&settings, env),
             "provider" => list.providers(&settings, env),
             "permission" => list.rules(&settings),
@@ -132,12 +133,6 @@ impl Spot {
     pub(crate) fn path(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
-
-    /// Rules are listed separately, since a merged tree loses their order.
-    fn has_rules(&self) -> bool {
-        matches!(self.path()[..], ["permission" | "tools"] | ["agent", _, "permission" | "tools"])
-            || self.path() == NETWORK_PATH
-    }
 }
 
 impl List {
@@ -155,7 +150,8 @@ impl List {
     /// `secret`: the key says that the value is a secret.
     fn walk(&mut self, node: &Node, spot: &Spot, secret: bool) {
         match &node.tree {
-            _ if spot.has_rules() => {}
+            // a merged tree loses the order of rules, so they are listed separately
+            _ if schema::is(&spot.path(), "x-rules") => {}
             Tree::Map(entries) if !entries.is_empty() => {
                 for Entry { key, node, .. } in entries {
                     self.walk(node, &spot.down(key), false);
@@ -181,31 +177,19 @@ impl List {
     }
 
     /// Adds the defaults of a key that no source sets.
-    fn defaults(&mut self, key: &str, agent: &str) {
-        let (tool_output, compaction) = (ToolOutput::default(), Compaction::default());
-        let (task, retry, settings) = (Task::default(), Retry::default(), Settings::default());
-        let defaults: &[(&[&str], Value)] = &[
-            (&["default_agent"], json!(agent)),
-            (&["title"], json!(settings.title())),
-            (&["snapshot"], json!(settings.snapshot())),
-            (&["record"], json!("none")),
-            (&["tool_output", "max_lines"], json!(tool_output.max_lines)),
-            (&["tool_output", "max_bytes"], json!(tool_output.max_bytes)),
-            (&["task", "timeout"], json!(task.timeout)),
-            (&["task", "max_depth"], json!(task.max_depth)),
-            (&["compaction", "auto"], json!(compaction.auto)),
-            (&["compaction", "prune"], json!(compaction.prune)),
-            (&["compaction", "reserved"], json!(compaction.reserved)),
-            (&["retry", "attempts"], json!(retry.attempts)),
-        ];
-        for (path, value) in defaults.iter().filter(|(path, _)| path.first() == Some(&key)) {
-            let spot = Spot::at(path);
-            if !self.has(&spot) {
-                let item = self.push(spot, VisibleValue::Value(value.clone()), Origin::Default);
-                if path == &["compaction", "reserved"] {
-                    item.note = Some("the model's longest reply, 20000 tokens at most".to_owned());
-                }
+    fn defaults(&mut self, key: &str) {
+        for (path, field) in schema::with("x-default") {
+            if path.first() == Some(&key) {
+                self.push_default(&path, field["x-default"].clone(), field["x-note"].as_str());
             }
+        }
+    }
+
+    fn push_default(&mut self, path: &[&str], value: Value, note: Option<&str>) {
+        let spot = Spot::at(path);
+        if !self.has(&spot) {
+            let item = self.push(spot, VisibleValue::Value(value), Origin::Default);
+            item.note = note.map(str::to_owned);
         }
     }
 
@@ -275,7 +259,7 @@ impl List {
 }
 
 pub(crate) fn shown(node: &Node, spot: &Spot, secret: bool) -> VisibleValue {
-    let secret = secret || secrecy::hides(&spot.path);
+    let secret = secret || schema::hides(&spot.path);
     match &node.tree {
         Tree::Text(text) => shown_text(text, spot, secret),
         Tree::Number(_) if secret => VisibleValue::Hidden { set: true, references: Vec::new() },
@@ -291,20 +275,12 @@ fn shown_text(text: &Text, spot: &Spot, secret: bool) -> VisibleValue {
         let set = !text.value.trim().is_empty() && text.unset().next().is_none();
         return VisibleValue::Hidden { set, references };
     }
-    if references.is_empty() || is_name(&spot.path()) {
+    let is_name =
+        || schema::fields(&spot.path).into_iter().any(|field| schema::has(field, "x-name"));
+    if references.is_empty() || is_name() {
         return VisibleValue::Value(secrecy::masked(&text.value).into());
     }
     VisibleValue::Written(secrecy::masked(&text.written), references)
-}
-
-/// Whether a value is certainly a name and not a secret, whatever its source.
-fn is_name(path: &[&str]) -> bool {
-    matches!(
-        path,
-        ["model" | "small_model" | "default_agent"]
-            | ["enabled_providers" | "disabled_providers", _]
-            | ["provider", _, "wire" | "npm" | "vendor"]
-    )
 }
 
 impl RedactedView {

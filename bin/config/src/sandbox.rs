@@ -15,7 +15,7 @@ use crate::typed::At;
 
 /// The key of [`Sandbox`].
 pub(crate) const KEY: &str = "sandbox";
-const MODE: &str = "mode";
+pub(crate) const MODE: &str = "mode";
 
 /// The lists whose paths are expanded.
 type Paths = Vec<At<String>>;
@@ -49,18 +49,24 @@ pub(crate) enum Sandbox {
 #[serde(default)]
 #[schemars(inline)]
 pub(crate) struct Parts {
+    #[schemars(extend("x-effect" = "changes whether commands are confined"))]
     mode: Option<SandboxMode>,
     /// Whether commands that rules ask about run without a question, if they stay in the sandbox.
+    #[schemars(extend("x-effect" = "lets commands run in the sandbox without asking"))]
     allow: bool,
     /// Folders outside the project that commands may change.
+    #[schemars(extend("x-effect" = "lets commands change files outside the project"))]
     write: Paths,
     /// Paths that commands do not see, besides the usual ones.
+    #[schemars(extend("x-free" = true))]
     hide: Paths,
     /// Paths that commands see although they are usually hidden.
+    #[schemars(extend("x-effect" = "lets commands read files that are hidden"))]
     show: Paths,
     /// The maximum number of processes.
     processes: Option<NonZeroU64>,
     /// Whether commands get the network: the rule for `*` of the permission `network`.
+    #[schemars(extend("x-rules" = true, "x-effect" = "changes which commands get the network"))]
     network: Option<At<Action>>,
 }
 
@@ -207,19 +213,6 @@ pub(crate) fn spread(root: &mut Node) {
         let mode = Entry { key: MODE.to_owned(), at: at.clone(), node };
         entry.node = Node { at, tree: Tree::Map(vec![mode]) };
     }
-}
-
-/// The effect of a member in a project's file that needs trust. `None`: it makes the sandbox stricter.
-pub(crate) fn effect(member: &Entry) -> Option<&'static str> {
-    Some(match (member.key.as_str(), member.node.text()) {
-        ("hide", _) | (MODE, Some("on")) => return None,
-        (MODE, _) => "changes whether commands are confined",
-        ("allow", _) => "lets commands run in the sandbox without asking",
-        ("write", _) => "lets commands change files outside the project",
-        ("show", _) => "lets commands read files that are hidden",
-        ("network", _) => "changes which commands get the network",
-        _ => "changes the sandbox of commands",
-    })
 }
 
 /// The effect of a program's own sandbox in a project's file, after that of the program. Empty if it loosens nothing.

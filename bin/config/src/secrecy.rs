@@ -1,5 +1,5 @@
-//! Decides which parts of settings may be shown. When in doubt, a value is hidden: a value hidden
-//! by mistake costs a look into the file, a value shown by mistake costs a key.
+//! Names and texts of credentials. When in doubt, a value is hidden: a value hidden by mistake costs a look into the
+//! file, a value shown by mistake costs a key.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// A value that is never shown.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(inline)]
+#[schemars(inline, extend("x-secret" = true))]
 pub struct Secret(String);
 
 impl Secret {
@@ -86,49 +86,7 @@ const BEGINNINGS: [&str; 17] = [
     "eyJ",
     "-----BEGIN",
 ];
-/// The only headers whose values are shown.
-const HARMLESS: [&str; 13] = [
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "anthropic-beta",
-    "anthropic-version",
-    "content-type",
-    "http-referer",
-    "openai-beta",
-    "origin",
-    "referer",
-    "user-agent",
-    "x-client-name",
-    "x-title",
-];
-/// Below these keys, users choose the next one, so its name proves nothing.
-const NAMED: [&str; 7] = ["provider", "agent", "command", "mcp", "formatter", "lsp", "mode"];
-
 const HIDDEN: &str = "***";
-
-/// Whether the path alone makes a value a secret.
-pub(crate) fn hides(path: &[String]) -> bool {
-    let Some((top, rest)) = path.split_first() else { return false };
-    if top == "secrets" {
-        return !rest.is_empty();
-    }
-    let chosen = |at: usize| {
-        (at == 0 && NAMED.contains(&top.as_str()))
-            || (at == 2 && top == "provider" && rest.get(1).is_some_and(|key| key == "models"))
-    };
-    let holder = |name: &str, at: usize| at > 0 && rest.get(at - 1).is_some_and(|key| key == name);
-    rest.iter().enumerate().any(|(at, key)| {
-        let is_index = key.bytes().all(|byte| byte.is_ascii_digit());
-        if holder("headers", at) {
-            return !HARMLESS.iter().any(|harmless| harmless.eq_ignore_ascii_case(key));
-        }
-        if holder("environment", at) || (holder("env", at) && !is_index) {
-            return true;
-        }
-        !chosen(at) && is_credential(key)
-    })
-}
 
 /// Whether a name is that of a credential: `apiKey`, `GITHUB_TOKEN`, `--password`.
 pub(crate) fn is_credential(name: &str) -> bool {
@@ -260,37 +218,6 @@ mod tests {
             ["author", "keyboard", "monkey", "baseURL", "timeout", "command", "path", "url", ""]
         {
             assert!(!is_credential(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn places_of_secrets_are_known() {
-        let hidden = |path: &str| hides(&path.split('/').map(str::to_owned).collect::<Vec<_>>());
-        for path in [
-            "secrets/anything",
-            "provider/p/options/apiKey",
-            "provider/p/options/headers/x-anything",
-            "provider/p/models/m/headers/Authorization",
-            "mcp/m/environment/PLAIN",
-            "mcp/m/headers/x",
-            "lsp/l/env/A",
-            "mcp/m/oauth/clientSecret",
-            "server/password",
-            "experimental/auth/deep/inside",
-        ] {
-            assert!(hidden(path), "{path}");
-        }
-        for path in [
-            "secrets",
-            "model",
-            "provider/p/env/0",
-            "provider/p/options/headers/User-Agent",
-            "provider/token-factory/options/timeout",
-            "provider/p/models/secret-model/limit/context",
-            "mcp/github-token/url",
-            "keybinds/leader",
-        ] {
-            assert!(!hidden(path), "{path}");
         }
     }
 

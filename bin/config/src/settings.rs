@@ -43,31 +43,48 @@ type Object = Map<String, Value>;
 pub struct Settings {
     /// `PROVIDER/MODEL`.
     #[serde(deserialize_with = "model_name")]
+    #[schemars(extend("x-name" = true, "x-effect" = "chooses the model that gets your prompts"))]
     pub model: Option<At<String>>,
     /// `PROVIDER/MODEL` for titles and the like.
     #[serde(deserialize_with = "model_name")]
+    #[schemars(extend(
+        "x-name" = true,
+        "x-effect" = "chooses the model that gets your prompts",
+        "x-option" = "small_model"
+    ))]
     pub small_model: Option<At<String>>,
     /// The agent that takes prompts.
     #[serde(deserialize_with = "filled")]
+    #[schemars(extend("x-name" = true, "x-effect" = "chooses the agent that gets your prompts"))]
     pub default_agent: Option<At<String>>,
     #[serde(rename = "provider")]
+    #[schemars(extend("x-named" = true))]
     pub providers: IndexMap<String, Provider>,
     /// If given, no others may be used.
+    #[schemars(extend("x-name" = true))]
     pub enabled_providers: Option<Vec<String>>,
+    #[schemars(extend("x-name" = true))]
     pub disabled_providers: Vec<String>,
     /// `allow`, `ask` or `deny`, by tool and pattern; the last match wins.
+    #[schemars(extend("x-rules" = true))]
     permission: Option<At<Permission>>,
     /// The older form of `permission`.
+    #[schemars(extend("x-rules" = true))]
     tools: IndexMap<String, At<bool>>,
     /// Whether a model is asked for a title.
+    #[schemars(extend("x-default" = Self::default().title(), "x-option" = "title_prompt"))]
     title: Option<bool>,
     /// Whether a model is asked for a summary of the session.
+    #[schemars(extend("x-option" = "session_summary_prompt"))]
     summary: Option<bool>,
     /// Whether files are snapshotted.
+    #[schemars(extend("x-default" = Self::default().snapshot(), "x-option" = "snapshot"))]
     snapshot: Option<bool>,
     /// Whether the bytes of every exchange with a provider are kept beside the log.
+    #[schemars(extend("x-default" = "none", "x-option" = "record"))]
     record: Option<Record>,
     pub tool_output: ToolOutput,
+    #[schemars(extend("x-effect" = "may let tools read pages of your own network"))]
     pub webfetch: WebFetch,
     /// The service that searches the web; without it there is no such tool.
     pub websearch: Option<At<Search>>,
@@ -75,17 +92,22 @@ pub struct Settings {
     pub codesearch: Option<At<Search>>,
     pub task: Task,
     /// Names of variables that commands are given besides the usual ones.
+    #[schemars(extend("x-effect" = "hands variables of yours to commands"))]
     environment: Vec<At<String>>,
+    #[schemars(extend("x-option" = "sandbox"))]
     sandbox: Option<Sandbox>,
     /// Processes beside workspaces on other machines, which run calls there.
+    #[schemars(extend("x-effect" = "names machines that run calls; only your own settings count"))]
     pub executors: IndexMap<String, At<Executor>>,
     /// The most that projects may use on a day, by folder or pattern. It counts only in the user's own settings.
+    #[schemars(extend("x-free" = true))]
     pub(crate) quota: Quotas,
     pub compaction: Compaction,
     pub retry: Retry,
     pub terminal: Terminal,
     /// Values that must not come into a log, by name.
     #[serde(deserialize_with = "set_secrets")]
+    #[schemars(extend("x-effect" = "names values that calls can use"))]
     pub secrets: IndexMap<String, Secret>,
     /// Files and pages whose text goes into every system prompt.
     pub instructions: Vec<At<String>>,
@@ -97,25 +119,40 @@ pub struct Settings {
     #[serde(rename = "$schema")]
     pub schema: Option<String>,
     #[serde(rename = "agent")]
+    #[schemars(extend("x-named" = true))]
     pub agents: IndexMap<String, At<Agent>>,
     pub attachment: Idle<Object>,
     pub autoshare: Idle<bool>,
     pub autoupdate: Idle<TextOrBoolean>,
     #[serde(rename = "command")]
+    #[schemars(extend("x-named" = true))]
     pub commands: IndexMap<String, At<Command>>,
     pub enterprise: Idle<Object>,
     pub experimental: Experimental,
     /// Programs that format files after calls have written them; by default there are none.
+    #[schemars(extend(
+        "x-named" = true,
+        "x-effect" = "runs programs, also the project's own, on files that calls write"
+    ))]
     pub formatter: Option<At<Formatters>>,
+    // OpenCode's look
+    #[schemars(extend("x-free" = true))]
     pub keybinds: Idle<Object>,
+    #[schemars(extend("x-free" = true))]
     pub layout: Idle<String>,
     #[serde(rename = "logLevel")]
     pub log_level: Idle<String>,
     /// Programs that check files after calls have written them; by default there are none.
+    #[schemars(extend(
+        "x-named" = true,
+        "x-effect" = "starts language servers, which run the project's build scripts and macros"
+    ))]
     pub lsp: Option<At<LanguageServers>>,
     /// Servers of tools.
+    #[schemars(extend("x-named" = true))]
     pub mcp: IndexMap<String, At<Mcp>>,
     /// The older form of `agent`.
+    #[schemars(extend("x-named" = true))]
     pub mode: Idle<Object>,
     pub reference: Idle<Value>,
     pub server: Idle<Object>,
@@ -123,8 +160,11 @@ pub struct Settings {
     pub share: Option<At<Share>>,
     /// The program that runs command lines: a path, or a name that is searched in `PATH`.
     #[serde(deserialize_with = "filled")]
+    #[schemars(extend("x-effect" = "is the program that runs commands"))]
     pub(crate) shell: Option<At<String>>,
+    #[schemars(extend("x-free" = true))]
     pub theme: Idle<String>,
+    #[schemars(extend("x-free" = true))]
     pub tui: Idle<Object>,
     pub username: Idle<String>,
     pub watcher: Idle<Object>,
@@ -199,10 +239,10 @@ pub enum TextOrBoolean {
 #[schemars(inline)]
 pub struct ToolOutput {
     #[serde(deserialize_with = "positive")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-default" = Self::default().max_lines))]
     pub max_lines: u64,
     #[serde(deserialize_with = "positive")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-default" = Self::default().max_bytes))]
     pub max_bytes: u64,
 }
 
@@ -310,9 +350,10 @@ impl Search {
 pub struct Task {
     /// Milliseconds until it is interrupted.
     #[serde(deserialize_with = "time")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-default" = Self::default().timeout))]
     pub timeout: u64,
     /// How deeply subagents may be nested; 0: no session may start one.
+    #[schemars(extend("x-default" = Self::default().max_depth, "x-option" = "max_depth"))]
     pub max_depth: u32,
 }
 
@@ -328,11 +369,20 @@ impl Default for Task {
 #[serde(default)]
 #[schemars(inline)]
 pub struct Compaction {
+    #[schemars(extend("x-default" = Self::default().auto, "x-option" = "compact"))]
     pub auto: bool,
+    #[schemars(extend("x-default" = Self::default().prune, "x-option" = "prune"))]
     pub prune: bool,
     /// By default as much as the model's longest reply, and 20 000 at most.
+    #[schemars(extend(
+        "x-default" = null,
+        "x-note" = "the model's longest reply, 20000 tokens at most",
+        "x-option" = "reserved"
+    ))]
     pub reserved: Option<u64>,
+    #[schemars(extend("x-option" = "tail"))]
     pub tail_turns: Option<u64>,
+    #[schemars(extend("x-option" = "tail"))]
     pub preserve_recent_tokens: Option<u64>,
 }
 
@@ -356,6 +406,7 @@ pub struct Experimental {
     /// Whether there is a tool that makes several calls at once.
     pub batch_tool: Option<At<bool>>,
     /// Whether the turn goes on after a person rejected a call without words.
+    #[schemars(extend("x-option" = "goes_on_after_rejection"))]
     pub continue_loop_on_deny: bool,
     /// Milliseconds that an MCP server without a `timeout` of its own may take.
     mcp_timeout: Option<NonZeroU64>,
@@ -395,6 +446,7 @@ pub enum Share {
 #[serde(default)]
 #[schemars(inline)]
 pub struct Retry {
+    #[schemars(extend("x-default" = Self::default().attempts, "x-option" = "retries"))]
     pub attempts: u32,
 }
 

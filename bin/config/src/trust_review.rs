@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use crate::agent::{BUILT_IN_AGENTS, PRIMARY_AGENTS};
 use crate::error::is_slip;
-use crate::quota;
 use crate::sandbox;
 use crate::schema;
 use crate::secrecy;
@@ -111,10 +110,7 @@ impl Review<'_> {
             // they only take something away
             "formatter" | "lsp" if matches!(entry.node.tree, Tree::Bool(false)) => true,
             "share" if entry.node.text() == Some("disabled") => !has_reference(&entry.node),
-            // it has no effect in a project
-            quota::KEY => !has_reference(&entry.node),
-            // they change how OpenCode looks
-            "keybinds" | "layout" | "theme" | "tui" => !has_reference(&entry.node),
+            key if schema::is(&[key], "x-free") => !has_reference(&entry.node),
             // a typing mistake, which the reader reports
             key if !schema::top().contains(&key) => !has_reference(&entry.node),
             key @ ("websearch" | "codesearch") => {
@@ -126,23 +122,7 @@ impl Review<'_> {
                 false
             }
             key => {
-                let effect = match key {
-                    "model" | "small_model" => "chooses the model that gets your prompts",
-                    "default_agent" => "chooses the agent that gets your prompts",
-                    "secrets" => "names values that calls can use",
-                    "executors" => "names machines that run calls; only your own settings count",
-                    "environment" => "hands variables of yours to commands",
-                    "shell" => "is the program that runs commands",
-                    "formatter" => {
-                        "runs programs, also the project's own, on files that calls write"
-                    }
-                    "lsp" => {
-                        "starts language servers, which run the project's build scripts and macros"
-                    }
-                    "webfetch" => "may let tools read pages of your own network",
-                    key if schema::is_idle(key) => "has no effect in this version",
-                    _ => "changes how Leftfold works here",
-                };
+                let effect = schema::effect(&[key]).unwrap_or("changes how Leftfold works here");
                 self.add(&entry.at, key, &entry.node, effect.to_owned());
                 false
             }
@@ -191,13 +171,13 @@ impl Review<'_> {
                 }
                 key => {
                     let effect = match key {
-                        "model" => "chooses the model that gets this agent's prompts".to_owned(),
-                        "disable" => "removes an agent".to_owned(),
                         "mode" => format!("changes who can prompt the agent `{name}`"),
                         "description" | "prompt" => {
                             format!("replaces the {key} of your agent `{name}`")
                         }
-                        _ => "changes how this agent works".to_owned(),
+                        key => schema::effect(&["agent", name, key])
+                            .unwrap_or("changes how this agent works")
+                            .to_owned(),
                     };
                     self.add_text(&entry.at, &below(&path, key), &entry.node, effect);
                     false
@@ -330,9 +310,15 @@ impl Review<'_> {
     fn sandbox(&mut self, entry: &mut Entry) -> bool {
         let Tree::Map(members) = &mut entry.node.tree else { return !has_reference(&entry.node) };
         members.retain(|member| {
-            let reads = || "takes a part of the sandbox from variables or files";
-            let effect = sandbox::effect(member).or(has_reference(&member.node).then(reads));
-            let Some(effect) = effect else { return true };
+            let path = [sandbox::KEY, &member.key];
+            let is_turned_on = member.key == sandbox::MODE && member.node.text() == Some("on");
+            let effect = if !is_turned_on && !schema::is(&path, "x-free") {
+                schema::effect(&path).unwrap_or("changes the sandbox of commands")
+            } else if has_reference(&member.node) {
+                "takes a part of the sandbox from variables or files"
+            } else {
+                return true;
+            };
             let key = below(&entry.key, &member.key);
             self.add_text(&member.at, &key, &member.node, effect.to_owned());
             false

@@ -10,24 +10,6 @@ use super::{Base, Overrides};
 use crate::gather::Agent;
 use crate::model::Model;
 
-/// Options of a turn, and the settings that they come from.
-const SETTINGS: [(&str, &[&str]); 14] = [
-    ("retries", &["retry", "attempts"]),
-    ("reserved", &["compaction", "reserved"]),
-    ("compact", &["compaction", "auto"]),
-    ("prune", &["compaction", "prune"]),
-    ("tail", &["compaction", "tail_turns"]),
-    ("tail", &["compaction", "preserve_recent_tokens"]),
-    ("title_prompt", &["title"]),
-    ("session_summary_prompt", &["summary"]),
-    ("snapshot", &["snapshot"]),
-    ("record", &["record"]),
-    ("small_model", &["small_model"]),
-    ("max_depth", &["task", "max_depth"]),
-    ("goes_on_after_rejection", &["experimental", "continue_loop_on_deny"]),
-    ("sandbox", &["sandbox"]),
-];
-
 /// The parties that decide on a turn's model and options.
 #[derive(Clone, Copy)]
 pub(crate) struct Deciding<'a> {
@@ -83,8 +65,8 @@ impl Deciding<'_> {
     /// The places of all options that are not built in.
     pub(crate) fn options(&self, model: &Model, options: &Options) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
-        for (name, path) in SETTINGS {
-            if let Some(place) = self.place(path) {
+        for (name, path) in leftfold_config::options_of_turns() {
+            if let Some(place) = self.place(&path) {
                 found.insert(name.to_owned(), place);
             }
         }
