@@ -308,7 +308,7 @@ fn sent(log: &[Envelope], seq: Seq) -> Option<Sha256> {
         match event {
             Model::Finished { body_sha256, .. } => Some(*body_sha256),
             Model::Failed { .. } => outcome.notes.exchange.as_ref()?.body_sha256,
-            Model::Requested { .. } | Model::Streamed { .. } | Model::RetryScheduled { .. } => None,
+            _ => None,
         }
     };
     let outcomes = log.iter().filter(|event| event.of == Some(seq));

@@ -205,7 +205,7 @@ impl Records {
                 let (class, status) = (*class, *status);
                 end(RequestEnd::Failed { class, message: message.clone(), status });
             }
-            Model::RetryScheduled { .. } => {}
+            _ => {}
         }
     }
 

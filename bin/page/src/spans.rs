@@ -223,7 +223,7 @@ impl Spans {
             Model::Finished { finish, .. } => self.end_of(event, of_reply(*finish)),
             Model::Failed { .. } => self.end_of(event, End::Failed),
             Model::RetryScheduled { error, .. } => self.begin(SpanKind::Retry, event.seq, error),
-            Model::Streamed { .. } => {}
+            _ => {}
         }
     }
 
@@ -252,7 +252,7 @@ impl Spans {
                 }
                 self.open.remove(&event.of.unwrap_or_default());
             }
-            Permission::Ruled { .. } => {}
+            _ => {}
         }
     }
 
@@ -272,7 +272,7 @@ impl Spans {
                 );
                 self.end(event.seq, event.seq, End::Ok);
             }
-            Compaction::Asked { .. } | Compaction::AskedWith { .. } => {}
+            _ => {}
         }
     }
 
@@ -310,7 +310,7 @@ impl Spans {
             Files::CheckoutAsked { by, .. } => {
                 self.mark(event.seq, &format!("checkout by {by}"), End::Ok);
             }
-            Files::SnapshotsAccepted { .. } => {}
+            _ => {}
         }
     }
 

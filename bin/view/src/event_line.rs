@@ -184,7 +184,7 @@ pub fn detail(event: &Event) -> String {
         }
         Event::Files(event) => file_changes::detail(event),
         Event::Hook(event) => plugin_detail(event),
-        Event::Session(_) => String::new(),
+        Event::Session(Session::Resumed { .. } | Session::DeadlinePassed {}) => String::new(),
     }
 }
 
@@ -357,9 +357,36 @@ fn plugin_detail(event: &Hook) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use leftfold_events::event::{Class, StartedSandboxed};
+    use leftfold_events::line::{self, Line};
 
     use super::*;
+
+    /// The file has an event of every type.
+    #[test]
+    fn every_event_has_details_in_its_line() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../store/tests/golden/schema3.jsonl");
+        let text = std::fs::read_to_string(golden).unwrap();
+        let mut without = BTreeSet::new();
+        for line in text.lines() {
+            let Ok(Line::Event(event)) = line::read(line) else { panic!("{line}") };
+            if detail(&event.event).is_empty() {
+                without.insert(line::type_of(&event.event));
+            }
+        }
+        // their types say everything
+        let expected = [
+            "files.snapshot_started",
+            "session.deadline_passed",
+            "session.resumed",
+            "tool.cancelled",
+            "tool.lost",
+            "tool.resolve_started",
+        ];
+        assert!(without.iter().eq(expected), "{without:?}");
+    }
 
     #[test]
     fn a_start_names_the_sandbox_of_its_command() {

@@ -480,7 +480,6 @@ impl SessionView {
                 }
                 Vec::new()
             }
-            Turn::Interrupted { .. } => Vec::new(),
             Turn::Switched { agent, model } => {
                 self.agent.clone_from(agent);
                 self.model = Some(model.clone());
@@ -488,6 +487,7 @@ impl SessionView {
             }
             Turn::Continued { finish, .. } => vec![Change::Notice(continued(*finish).to_owned())],
             Turn::Ended(ended) => self.turn_ended(ended),
+            _ => Vec::new(),
         }
     }
 
@@ -854,7 +854,6 @@ impl SessionView {
             Permission::Ruled { action: Action::Deny, .. } => {
                 self.end_call(of, Outcome::Denied, at)
             }
-            Permission::Ruled { .. } => Vec::new(),
             Permission::Asked { permission, patterns, always, .. } => {
                 self.links.insert(envelope.seq, of);
                 let id = (self.id, envelope.seq);
@@ -920,6 +919,7 @@ impl SessionView {
                 }
                 changes
             }
+            _ => Vec::new(),
         }
     }
 
@@ -941,7 +941,7 @@ impl SessionView {
             Compaction::Asked { by } | Compaction::AskedWith { by, .. } => {
                 return vec![Change::CompactionAsked { by: by.clone() }];
             }
-            Compaction::Pruned { .. } => return Vec::new(),
+            _ => return Vec::new(),
         };
         vec![Change::CompactionEnded { compaction: self.compaction.take(), end }]
     }
@@ -997,11 +997,11 @@ impl SessionView {
                 self.links.insert(event.seq, of);
                 Vec::new()
             }
-            Hook::Called { .. } => Vec::new(),
             Hook::Returned { output, .. } => {
                 let notice = plugin_notice(plugin).map(Change::Notice);
                 notice.into_iter().chain(self.revised(self.call_of(of), output)).collect()
             }
+            _ => Vec::new(),
         }
     }
 

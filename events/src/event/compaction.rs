@@ -2,36 +2,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Seq;
 
-/// Making room in the model's context.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compaction {
-    /// A summary is to replace everything up to and including `through`.
-    Started {
-        through: Seq,
-        auto: bool,
-    },
-    Finished {
-        summary: String,
-    },
-    Failed {
-        message: String,
-    },
-    /// The output of these calls (seqs of `tool.called`) is no longer sent.
-    Pruned {
-        calls: Vec<Seq>,
-    },
-    /// A person wants a summary now: within the current turn, or in a turn of its own.
-    Asked {
-        by: String,
-    },
-    /// The same, with instructions for the summary. Its public name is that of `Asked`; its field
-    /// `instructions` tells the two apart.
-    #[serde(rename(serialize = "asked", deserialize = "asked_with"))]
-    AskedWith {
-        by: String,
-        instructions: String,
-    },
+events! {
+    /// Making room in the model's context.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Compaction {
+        /// A summary is to replace everything up to and including `through`.
+        intent Started { through: Seq, auto: bool },
+        fact Finished { summary: String } texts [summary],
+        fact Failed { message: String } texts [message],
+        /// The output of these calls (seqs of `tool.called`) is no longer sent.
+        intent Pruned { calls: Vec<Seq> },
+        /// A person wants a summary now: within the current turn, or in a turn of its own.
+        fact Asked { by: String },
+        /// The same, with instructions for the summary. Its public name is that of `Asked`; its field
+        /// `instructions` tells the two apart.
+        #[serde(rename(serialize = "asked", deserialize = "asked_with"))]
+        fact AskedWith { by: String, instructions: String } texts [instructions],
+    }
 }
 
 impl Compaction {

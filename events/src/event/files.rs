@@ -2,74 +2,58 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::Seq;
 
-/// Snapshots of the project's files, and restoring them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Files {
-    /// Take a snapshot of the files as they are now.
-    SnapshotStarted {},
-    Snapshotted {
-        /// The git tree, in the worktree's store of snapshots.
-        tree: String,
-        /// The files that calls have changed since the previous snapshot.
-        files: Vec<FileChange>,
-        /// Files that no snapshot contains: too large, unreadable, or with an unsupported name.
-        left_out: Vec<String>,
-    },
-    SnapshotFailed {
-        message: String,
-    },
-    /// A person wants messages and files back as they were before the step or prompt of `to`.
-    RevertAsked {
-        to: Seq,
-        by: String,
-    },
-    /// A person wants to undo the last revert.
-    UnrevertAsked {
-        by: String,
-    },
-    /// Restore each of `paths`. `to` is the first message to be removed; an unrevert removes none.
-    RestoreStarted {
-        to: Option<Seq>,
-        /// The tree of the files before the restore; empty if `paths` is empty.
-        before: String,
-        paths: Vec<Saved>,
-    },
-    Restored {
-        before: String,
-        /// The tree of the files after the restore.
-        tree: String,
-        /// The changes from `before` to `tree`.
-        files: Vec<FileChange>,
-    },
-    /// The restore failed. Files that it had changed are put back as far as possible.
-    RestoreFailed {
-        message: String,
-    },
-    /// A person wants these files as they were at the point where the session begins as a fork.
-    CheckoutAsked {
-        paths: Vec<Saved>,
-        by: String,
-    },
-    /// The form of `SnapshotFailed` that names the kind of failure. Its public name is that of `SnapshotFailed`; its
-    /// field `class` tells the two apart.
-    #[serde(rename(serialize = "snapshot_failed", deserialize = "snapshot_failed_as"))]
-    SnapshotFailedAs {
-        class: FilesFailure,
-        message: String,
-    },
-    /// The form of `RestoreFailed` that names the kind of failure, with the public name of `RestoreFailed`.
-    #[serde(rename(serialize = "restore_failed", deserialize = "restore_failed_as"))]
-    RestoreFailedAs {
-        class: FilesFailure,
-        message: String,
-    },
-    /// The log was imported with its snapshots, and those of `steps` show the changes that the log
-    /// claims: these changes count, and can be reverted.
-    SnapshotsAccepted {
-        /// The `model.requested` of each step.
-        steps: Vec<Seq>,
-    },
+events! {
+    /// Snapshots of the project's files, and restoring them.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Files {
+        /// Take a snapshot of the files as they are now.
+        intent SnapshotStarted {},
+        fact Snapshotted {
+            /// The git tree, in the worktree's store of snapshots.
+            tree: String,
+            /// The files that calls have changed since the previous snapshot.
+            files: Vec<FileChange>,
+            /// Files that no snapshot contains: too large, unreadable, or with an unsupported name.
+            left_out: Vec<String>,
+        },
+        fact SnapshotFailed { message: String } texts [message],
+        /// A person wants messages and files back as they were before the step or prompt of `to`.
+        fact RevertAsked { to: Seq, by: String },
+        /// A person wants to undo the last revert.
+        fact UnrevertAsked { by: String },
+        /// Restore each of `paths`. `to` is the first message to be removed; an unrevert removes none.
+        intent RestoreStarted {
+            to: Option<Seq>,
+            /// The tree of the files before the restore; empty if `paths` is empty.
+            before: String,
+            paths: Vec<Saved>,
+        },
+        fact Restored {
+            before: String,
+            /// The tree of the files after the restore.
+            tree: String,
+            /// The changes from `before` to `tree`.
+            files: Vec<FileChange>,
+        },
+        /// The restore failed. Files that it had changed are put back as far as possible.
+        fact RestoreFailed { message: String } texts [message],
+        /// A person wants these files as they were at the point where the session begins as a fork.
+        fact CheckoutAsked { paths: Vec<Saved>, by: String },
+        /// The form of `SnapshotFailed` that names the kind of failure. Its public name is that of `SnapshotFailed`; its
+        /// field `class` tells the two apart.
+        #[serde(rename(serialize = "snapshot_failed", deserialize = "snapshot_failed_as"))]
+        fact SnapshotFailedAs { class: FilesFailure, message: String } texts [message],
+        /// The form of `RestoreFailed` that names the kind of failure, with the public name of `RestoreFailed`.
+        #[serde(rename(serialize = "restore_failed", deserialize = "restore_failed_as"))]
+        fact RestoreFailedAs { class: FilesFailure, message: String } texts [message],
+        /// The log was imported with its snapshots, and those of `steps` show the changes that the log
+        /// claims: these changes count, and can be reverted.
+        fact SnapshotsAccepted {
+            /// The `model.requested` of each step.
+            steps: Vec<Seq>,
+        },
+    }
 }
 
 /// Why files were not kept or restored.

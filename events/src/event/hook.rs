@@ -2,22 +2,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
-/// Hooks: the user's programs are called before something is decided or sent, and return answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Hook {
-    /// Call a hook of one plugin. `of` is the call, the prompt or the `compaction.started` that it
-    /// concerns; it is absent if the hook concerns the next request. The parameters follow from the
-    /// state.
-    Called { plugin: String, hook: HookPoint },
-    /// The outcome. `output` is the plugin's answer in the hook's own form, or an empty object. For
-    /// headers and variables it contains names, each with a keyed hash of the value.
-    Returned {
-        outcome: HookOutcome,
-        output: Json,
-        /// The problem, for people.
-        message: Option<String>,
-    },
+events! {
+    /// Hooks: the user's programs are called before something is decided or sent, and return answers.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Hook {
+        /// Call a hook of one plugin. `of` is the call, the prompt or the `compaction.started` that it
+        /// concerns; it is absent if the hook concerns the next request. The parameters follow from the
+        /// state.
+        intent Called { plugin: String, hook: HookPoint },
+        /// The outcome. `output` is the plugin's answer in the hook's own form, or an empty object. For
+        /// headers and variables it contains names, each with a keyed hash of the value.
+        fact Returned {
+            outcome: HookOutcome,
+            output: Json,
+            /// The problem, for people.
+            message: Option<String>,
+        } texts [output, message],
+    }
 }
 
 /// The points at which plugins are called, with the names that plugins use.

@@ -4,6 +4,43 @@
 //! (the session decided it); [`Event::is_intent`] does not depend on fields. Enums grow at the end,
 //! because the log stores variants by position.
 
+/// Defines the events of one concern. The word before a variant says whether it is a `fact` or an `intent`. `texts` lists
+/// its fields that people, models or tools wrote, in which secrets are replaced and tokens masked.
+macro_rules! events {
+    (
+        $(#[$of_concern:meta])*
+        pub enum $concern:ident {$(
+            $(#[$of_event:meta])*
+            $kind:ident $event:ident $({ $($fields:tt)* })? $(( $content:ty ))? $(texts [ $($text:tt),+ ])?,
+        )+}
+    ) => {
+        $(#[$of_concern])*
+        pub enum $concern {$(
+            $(#[$of_event])*
+            $event $({ $($fields)* })? $(( $content ))?,
+        )+}
+
+        impl $concern {
+            pub(crate) fn is_intent(&self) -> bool {
+                match self {$( Self::$event { .. } => events!(@$kind), )+}
+            }
+        }
+
+        impl $crate::rewrite::Texts for $concern {
+            #[allow(irrefutable_let_patterns, reason = "a concern may have one event")]
+            fn rewrite(&mut self, how: &impl $crate::rewrite::Rewrite) {
+                $($($(
+                    if let Self::$event { $text: text, .. } = self {
+                        text.rewrite(how);
+                    }
+                )+)?)+
+            }
+        }
+    };
+    (@fact) => { false };
+    (@intent) => { true };
+}
+
 mod compaction;
 mod files;
 mod hook;
@@ -13,6 +50,7 @@ mod permission;
 mod sandbox;
 mod session;
 mod subagent;
+mod texts;
 mod todo;
 mod tool;
 mod turn;
@@ -42,6 +80,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{MessageId, Seq, SessionId};
 use crate::payload::Payload;
+use crate::rewrite::{Rewrite, Texts};
 use crate::time::Time;
 
 /// One event and its place in a log.
@@ -120,88 +159,6 @@ impl Event {
         if let Self::Session(event) = self { event.comes_from() } else { None }
     }
 
-    /// Whether this is an intent, decided by [`next`](crate::next()), rather than a fact. Every
-    /// variant is named here, so that a new one does not compile before it is classified.
-    pub fn is_intent(&self) -> bool {
-        match self {
-            Self::Session(event) => match event {
-                Session::Created { .. }
-                | Session::Titled { .. }
-                | Session::Summarised { .. }
-                | Session::Resumed { .. }
-                | Session::ResumedImported { .. }
-                | Session::Forked { .. }
-                | Session::DeadlinePassed {}
-                | Session::Adopted { .. }
-                | Session::Imported { .. }
-                | Session::Configured { .. }
-                | Session::RulesSet { .. } => false,
-            },
-            Self::Turn(event) => match event {
-                Turn::Ended(_) | Turn::Switched { .. } | Turn::Continued { .. } => true,
-                Turn::Prompted { .. }
-                | Turn::Configured(_)
-                | Turn::Interrupted { .. }
-                | Turn::Noted { .. } => false,
-            },
-            Self::Model(event) => match event {
-                Model::Requested { .. } | Model::RetryScheduled { .. } => true,
-                Model::Streamed { .. } | Model::Finished { .. } | Model::Failed { .. } => false,
-            },
-            Self::Tool(event) => match event {
-                Tool::ResolveStarted { .. }
-                | Tool::Started { .. }
-                | Tool::StartedSandboxed(_)
-                | Tool::Lost { .. }
-                | Tool::Cancelled { .. }
-                | Tool::Batched { .. }
-                | Tool::ElicitationAnswered { .. } => true,
-                Tool::Called { .. }
-                | Tool::Resolved(_)
-                | Tool::Progressed { .. }
-                | Tool::Finished(_)
-                | Tool::ElicitationRequested { .. }
-                | Tool::InputStreamed { .. } => false,
-            },
-            Self::Permission(event) => match event {
-                Permission::Ruled { .. } | Permission::Asked { .. } => true,
-                Permission::Answered { .. } | Permission::AnsweredFor { .. } => false,
-                Permission::RejectedWith { .. } => true,
-            },
-            Self::Compaction(event) => match event {
-                Compaction::Started { .. } | Compaction::Pruned { .. } => true,
-                Compaction::Finished { .. }
-                | Compaction::Failed { .. }
-                | Compaction::Asked { .. }
-                | Compaction::AskedWith { .. } => false,
-            },
-            Self::Subagent(event) => match event {
-                Subagent::Spawned { .. } => true,
-                Subagent::EndedUncounted { .. } | Subagent::Ended { .. } => false,
-            },
-            Self::Todo(event) => match event {
-                Todo::Updated { .. } => false,
-            },
-            Self::Files(event) => match event {
-                Files::SnapshotStarted {} | Files::RestoreStarted { .. } => true,
-                Files::Snapshotted { .. }
-                | Files::SnapshotFailed { .. }
-                | Files::SnapshotFailedAs { .. }
-                | Files::RevertAsked { .. }
-                | Files::UnrevertAsked { .. }
-                | Files::Restored { .. }
-                | Files::RestoreFailed { .. }
-                | Files::RestoreFailedAs { .. }
-                | Files::CheckoutAsked { .. }
-                | Files::SnapshotsAccepted { .. } => false,
-            },
-            Self::Hook(event) => match event {
-                Hook::Called { .. } => true,
-                Hook::Returned { .. } => false,
-            },
-        }
-    }
-
     /// The contents that this event names by hash. Stores and exports keep them beside it.
     pub fn payloads(&self) -> Vec<&Payload> {
         if let Self::Turn(Turn::Configured(configured)) = self {
@@ -222,12 +179,25 @@ impl Event {
 }
 
 macro_rules! concerns {
-    ($($concern:ident),*) => {$(
-        impl From<$concern> for Event {
+    ($($concern:ident),*) => {
+        impl Event {
+            /// Whether this is an intent, decided by [`next`](crate::next()), rather than a fact.
+            pub fn is_intent(&self) -> bool {
+                match self {$( Self::$concern(event) => event.is_intent(), )*}
+            }
+        }
+
+        impl Texts for Event {
+            fn rewrite(&mut self, how: &impl Rewrite) {
+                match self {$( Self::$concern(event) => event.rewrite(how), )*}
+            }
+        }
+
+        $(impl From<$concern> for Event {
             fn from(event: $concern) -> Self {
                 Self::$concern(event)
             }
-        }
-    )*};
+        })*
+    };
 }
 concerns!(Session, Turn, Model, Tool, Permission, Compaction, Subagent, Todo, Files, Hook);

@@ -6,40 +6,42 @@ use serde::{Deserialize, Serialize};
 use crate::json::Json;
 use crate::payload::Sha256;
 
-/// Requests to a language model, and their outcomes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Model {
-    Requested {
-        model: ModelRef,
-        /// The number of the request among those of the turn that advanced it, from 1.
-        step: u32,
-        /// The number of the attempt at this step, from 1.
-        attempt: u32,
-        purpose: Purpose,
-        /// Hash of the neutral request's canonical JSON.
-        request_sha256: Sha256,
-    },
-    /// Coalesced pieces of the reply. Each is appended to the part with its id.
-    Streamed { parts: Vec<StreamedPart> },
-    Finished {
-        finish: Finish,
-        usage: Usage,
-        cost: Cost,
-        /// Hash of the body's bytes as sent over the wire.
-        body_sha256: Sha256,
-    },
-    Failed {
-        class: FailureClass,
-        message: String,
-        /// The HTTP status, if there was one.
-        status: Option<u16>,
-        retryable: bool,
-        /// The wait that the server asked for, in milliseconds.
-        retry_after: Option<u64>,
-    },
-    /// The request is repeated at `until`; `attempt` is the attempt that failed.
-    RetryScheduled { attempt: u32, error: String },
+events! {
+    /// Requests to a language model, and their outcomes.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Model {
+        intent Requested {
+            model: ModelRef,
+            /// The number of the request among those of the turn that advanced it, from 1.
+            step: u32,
+            /// The number of the attempt at this step, from 1.
+            attempt: u32,
+            purpose: Purpose,
+            /// Hash of the neutral request's canonical JSON.
+            request_sha256: Sha256,
+        },
+        /// Coalesced pieces of the reply. Each is appended to the part with its id.
+        fact Streamed { parts: Vec<StreamedPart> } texts [parts],
+        fact Finished {
+            finish: Finish,
+            usage: Usage,
+            cost: Cost,
+            /// Hash of the body's bytes as sent over the wire.
+            body_sha256: Sha256,
+        },
+        fact Failed {
+            class: FailureClass,
+            message: String,
+            /// The HTTP status, if there was one.
+            status: Option<u16>,
+            retryable: bool,
+            /// The wait that the server asked for, in milliseconds.
+            retry_after: Option<u64>,
+        } texts [message],
+        /// The request is repeated at `until`; `attempt` is the attempt that failed.
+        intent RetryScheduled { attempt: u32, error: String } texts [error],
+    }
 }
 
 /// A model's name in settings and for users: `provider/id`.

@@ -1,11 +1,13 @@
 use serde::{Deserialize, Serialize};
 
-/// The session's todo list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Todo {
-    /// Replaces the whole list.
-    Updated { todos: Vec<TodoItem> },
+events! {
+    /// The session's todo list.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Todo {
+        /// Replaces the whole list.
+        fact Updated { todos: Vec<TodoItem> } texts [todos],
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,71 +7,52 @@ use super::sandbox::Profile;
 use crate::json::{Json, shared_text};
 use crate::payload::Sha256;
 
-/// The events of a tool call, from the model's request to the result. `call` is always the model's
-/// call id.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tool {
-    /// The model has finished writing one call; `of` is its request.
-    Called {
-        call: CallSpec,
-    },
-    /// Work out, without side effects, what the call would do.
-    ResolveStarted {
-        call: String,
-    },
-    Resolved(Box<Resolution>),
-    Started {
-        call: String,
-        name: String,
-        class: Class,
-        attempt: u32,
-    },
-    /// The last part of a running tool's output so far.
-    Progressed {
-        tail: String,
-    },
-    Finished(Box<Finished>),
-    /// The node died while the call ran, so its effect is unknown.
-    Lost {
-        call: String,
-        attempt: u32,
-    },
-    Cancelled {
-        call: String,
-        attempt: u32,
-    },
-    /// A call that the call or the prompt `of` creates. Later events of the call name this event.
-    Batched {
-        call: CallSpec,
-    },
-    /// A running tool needs an answer from a person before it continues. The questions of a call
-    /// are numbered from 1.
-    ElicitationRequested {
-        #[serde(alias = "inquiry")]
-        elicitation: u32,
-        /// The party that asks, such as a server.
-        from: String,
-        message: String,
-        wanted: Wanted,
-    },
-    /// The answer for the tool: `content` has the values by the names of their fields.
-    ElicitationAnswered {
-        call: String,
-        #[serde(alias = "inquiry")]
-        elicitation: u32,
-        consent: Consent,
-        content: Json,
-    },
-    /// The form of `Started` for a command, if the turn configuration knows a sandbox. Its public name is that of
-    /// `Started`; its field `sandbox` tells the two apart.
-    #[serde(rename(serialize = "started", deserialize = "started_sandboxed"))]
-    StartedSandboxed(Box<StartedSandboxed>),
-    /// The model is still writing these calls; `of` is its request. `tool.called` follows for each of
-    /// them, unless the request fails first.
-    InputStreamed {
-        calls: Vec<StreamedInput>,
-    },
+events! {
+    /// The events of a tool call, from the model's request to the result. `call` is always the model's
+    /// call id.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Tool {
+        /// The model has finished writing one call; `of` is its request.
+        fact Called { call: CallSpec } texts [call],
+        /// Work out, without side effects, what the call would do.
+        intent ResolveStarted { call: String },
+        fact Resolved(Box<Resolution>) texts [0],
+        intent Started { call: String, name: String, class: Class, attempt: u32 },
+        /// The last part of a running tool's output so far.
+        fact Progressed { tail: String } texts [tail],
+        fact Finished(Box<Finished>) texts [0],
+        /// The node died while the call ran, so its effect is unknown.
+        intent Lost { call: String, attempt: u32 },
+        intent Cancelled { call: String, attempt: u32 },
+        /// A call that the call or the prompt `of` creates. Later events of the call name this event.
+        intent Batched { call: CallSpec } texts [call],
+        /// A running tool needs an answer from a person before it continues. The questions of a call
+        /// are numbered from 1.
+        fact ElicitationRequested {
+            #[serde(alias = "inquiry")]
+            elicitation: u32,
+            /// The party that asks, such as a server.
+            from: String,
+            message: String,
+            wanted: Wanted,
+        } texts [from, message, wanted],
+        /// The answer for the tool: `content` has the values by the names of their fields.
+        intent ElicitationAnswered {
+            call: String,
+            #[serde(alias = "inquiry")]
+            elicitation: u32,
+            consent: Consent,
+            content: Json,
+        } texts [content],
+        /// The form of `Started` for a command, if the turn configuration knows a sandbox. Its public name is that of
+        /// `Started`; its field `sandbox` tells the two apart.
+        #[serde(rename(serialize = "started", deserialize = "started_sandboxed"))]
+        intent StartedSandboxed(Box<StartedSandboxed>) texts [0],
+        /// The model is still writing these calls; `of` is its request. `tool.called` follows for each of
+        /// them, unless the request fails first.
+        fact InputStreamed { calls: Vec<StreamedInput> } texts [calls],
+    }
 }
 
 /// The size of a call's arguments so far. Their text is not logged before it is complete: part of a
@@ -107,27 +88,14 @@ pub struct Started<'a> {
 impl Tool {
     /// The start of a call, if this is one.
     pub fn started(&self) -> Option<Started<'_>> {
-        match self {
-            Self::Started { call, name, class, attempt } => {
-                Some(Started { call, name, class: *class, attempt: *attempt, sandbox: None })
-            }
-            Self::StartedSandboxed(started) => {
-                let StartedSandboxed { call, name, class, attempt, sandbox } = &**started;
-                let (class, attempt) = (*class, *attempt);
-                Some(Started { call, name, class, attempt, sandbox: Some(sandbox) })
-            }
-            Self::Called { .. }
-            | Self::ResolveStarted { .. }
-            | Self::Resolved(_)
-            | Self::Progressed { .. }
-            | Self::Finished(_)
-            | Self::Lost { .. }
-            | Self::Cancelled { .. }
-            | Self::Batched { .. }
-            | Self::ElicitationRequested { .. }
-            | Self::ElicitationAnswered { .. }
-            | Self::InputStreamed { .. } => None,
+        if let Self::Started { call, name, class, attempt } = self {
+            let (class, attempt) = (*class, *attempt);
+            return Some(Started { call, name, class, attempt, sandbox: None });
         }
+        let Self::StartedSandboxed(started) = self else { return None };
+        let StartedSandboxed { call, name, class, attempt, sandbox } = &**started;
+        let (class, attempt) = (*class, *attempt);
+        Some(Started { call, name, class, attempt, sandbox: Some(sandbox) })
     }
 }
 

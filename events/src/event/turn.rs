@@ -3,40 +3,37 @@ use serde::{Deserialize, Serialize};
 use super::model::{Cost, Finish, ModelRef, Usage};
 use crate::payload::Payload;
 
-/// From a prompt to its answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Turn {
-    Prompted {
-        parts: Vec<PromptPart>,
-        agent: String,
-        model: ModelRef,
-        /// The client that prompted, and its machine.
-        by: String,
-    },
-    Configured(TurnConfigPayloads),
-    Interrupted {
-        by: String,
-    },
-    Ended(Box<Ended>),
-    /// Another agent takes over within the turn, because a person has agreed to it.
-    Switched {
-        agent: String,
-        model: ModelRef,
-    },
-    /// The turn goes on by itself after a reply that the provider did not complete.
-    Continued {
-        /// How the provider ended that reply.
-        finish: Finish,
-        /// The text for the model that follows the reply.
-        note: String,
-    },
-    /// A message for the model that starts no turn and asks for no answer. The next request has it.
-    Noted {
-        parts: Vec<PromptPart>,
-        /// The client that sent it, and its machine.
-        by: String,
-    },
+events! {
+    /// From a prompt to its answer.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Turn {
+        fact Prompted {
+            parts: Vec<PromptPart>,
+            agent: String,
+            model: ModelRef,
+            /// The client that prompted, and its machine.
+            by: String,
+        } texts [parts],
+        fact Configured(TurnConfigPayloads) texts [0],
+        fact Interrupted { by: String },
+        intent Ended(Box<Ended>) texts [0],
+        /// Another agent takes over within the turn, because a person has agreed to it.
+        intent Switched { agent: String, model: ModelRef },
+        /// The turn goes on by itself after a reply that the provider did not complete.
+        intent Continued {
+            /// How the provider ended that reply.
+            finish: Finish,
+            /// The text for the model that follows the reply.
+            note: String,
+        } texts [note],
+        /// A message for the model that starts no turn and asks for no answer. The next request has it.
+        fact Noted {
+            parts: Vec<PromptPart>,
+            /// The client that sent it, and its machine.
+            by: String,
+        } texts [parts],
+    }
 }
 
 /// All that the core needs to know of the world for a turn. [`TurnConfig`](crate::TurnConfig)

@@ -14,7 +14,7 @@ use aho_corasick::AhoCorasick;
 use crate::event::Envelope;
 use crate::line;
 use crate::payload::Sha256;
-use crate::rewrite::{Rewrite, rewrite, rewrite_notes};
+use crate::rewrite::{Rewrite, Texts};
 
 /// Replaces the omitted part.
 const MASKED: &str = "…[masked]";
@@ -109,8 +109,8 @@ pub fn shown(envelope: &Envelope) -> PublicEvent {
         return with_payloads(envelope, line);
     }
     let mut masked = envelope.clone();
-    rewrite(&mut masked.event, &Mask);
-    rewrite_notes(&mut masked.notes, &Mask);
+    masked.event.rewrite(&Mask);
+    masked.notes.rewrite(&Mask);
     let line = line::write(&masked);
     let shown = with_payloads(&masked, line);
     PublicEvent { masked: (masked != *envelope).then(|| Box::new(masked)), ..shown }

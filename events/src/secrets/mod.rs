@@ -22,7 +22,7 @@ use std::sync::Arc;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::event::{Event, Fact};
-use crate::rewrite::{Rewrite, rewrite, rewrite_notes};
+use crate::rewrite::{Rewrite, Texts};
 
 pub use put_back::UnknownSecret;
 pub use stream::Redactor;
@@ -196,36 +196,36 @@ impl Secrets {
     /// Replaces values by names in all texts of the event.
     pub fn redact(&self, event: &mut Event) {
         if let Some(known) = &self.0 {
-            rewrite(event, &**known);
+            event.rewrite(&**known);
         }
     }
 
     /// Replaces values by names in all texts of the fact's event and notes.
     pub fn redact_fact(&self, fact: &mut Fact) {
         if let Some(known) = &self.0 {
-            rewrite(&mut fact.event, &**known);
-            rewrite_notes(&mut fact.notes, &**known);
+            fact.event.rewrite(&**known);
+            fact.notes.rewrite(&**known);
         }
     }
 
     /// Replaces values by names in a turn configuration.
     pub fn redact_config(&self, configured: &mut crate::event::TurnConfigPayloads) {
         if let Some(known) = &self.0 {
-            crate::rewrite::config(configured, &**known);
+            configured.rewrite(&**known);
         }
     }
 
     /// Replaces values by names in every string of a JSON text.
     pub fn redact_json(&self, json: &mut crate::json::Json) {
         if let Some(known) = &self.0 {
-            crate::rewrite::json(json, &**known);
+            json.rewrite(&**known);
         }
     }
 
     /// Replaces values by names in a resolution.
     pub fn redact_resolution(&self, resolution: &mut crate::event::Resolution) {
         if let Some(known) = &self.0 {
-            crate::rewrite::resolved(resolution, &**known);
+            resolution.rewrite(&**known);
         }
     }
 

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::event::TurnConfigPayloads;
+use crate::payload::Payload;
+use crate::rewrite::{Rewrite, Texts, values};
+
 /// The origins of the system prompt's text and of the rules. Older logs have none.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -113,10 +117,35 @@ impl PromptPiece {
     }
 }
 
+/// Changes the contents, and so their hashes.
+impl Texts for TurnConfigPayloads {
+    fn rewrite(&mut self, how: &impl Rewrite) {
+        // the model stays: its name is not secret
+        let Self { system, tools, rules, options, .. } = self;
+        let before = how.touches(system.text()).then(|| system.clone());
+        for payload in [&mut *system, tools, rules, &mut *options] {
+            if how.touches(payload.text())
+                && let Ok(mut value) = serde_json::from_str(payload.text())
+                && values(&mut value, how)
+            {
+                *payload = Payload::new(value.to_string());
+            }
+        }
+        if let Some(before) = before.filter(|before| before.sha256() != system.sha256())
+            && let Ok(old) = serde_json::from_str::<Vec<String>>(before.text())
+            && let Ok(new) = serde_json::from_str::<Vec<String>>(system.text())
+            && let Ok(mut value) = serde_json::from_str(options.text())
+            && moved(&mut value, &old, &new, &|text| how.text(text))
+        {
+            *options = Payload::new(value.to_string());
+        }
+    }
+}
+
 /// Moves the pieces in `options` to where they are after `rewrite` has replaced texts in the system
 /// prompt: `old` and `new` are its blocks before and after. A piece that ends within a replaced text
 /// ends at its start or at its end.
-pub(crate) fn moved(
+fn moved(
     options: &mut Value,
     old: &[String],
     new: &[String],

@@ -230,9 +230,7 @@ impl Records {
                 let allow = |pattern| Rule::new(&permission, pattern, Action::Allow);
                 always.iter().map(allow).collect()
             }
-            Permission::Ruled { .. }
-            | Permission::AnsweredFor { .. }
-            | Permission::RejectedWith { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

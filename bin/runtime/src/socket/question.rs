@@ -65,13 +65,7 @@ impl Search {
             ) if event.of == Some(*of) => {
                 *answerer = Some(by.clone());
             }
-            (
-                Permission::Answered { .. }
-                | Permission::AnsweredFor { .. }
-                | Permission::RejectedWith { .. }
-                | Permission::Ruled { .. },
-                _,
-            ) => {}
+            _ => {}
         }
     }
 }

@@ -131,7 +131,7 @@ impl Omissions {
             }
             Model::Finished { .. } => drop(self.streaming.remove(&request)),
             Model::Failed { .. } => self.discarded.extend(self.streaming.remove(&request)),
-            Model::Requested { .. } | Model::RetryScheduled { .. } => {}
+            _ => {}
         }
     }
 
