@@ -15,8 +15,7 @@ use leftfold_view::words::counted;
 pub(crate) fn rerun(args: &Rerun) -> anyhow::Result<ExitCode> {
     super::each(&args.sessions, ("running again", args.format), |place, events| {
         let (session, count) = (place.session, events.len());
-        let (through, from) = leftfold_events::verify::imported(events);
-        if through > 0 {
+        if let Some((through, from)) = leftfold_events::verify::imported(events) {
             anyhow::bail!(Usage(format!(
                 "{session}: events 1 to {through} are imported from {from}, so it cannot be run again; \
                  `leftfold verify` compares the decisions after them"

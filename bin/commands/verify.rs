@@ -76,15 +76,14 @@ fn imported_note(place: &SessionPlace, through: u64, from: &str) -> String {
 }
 
 fn note_of_import(place: &SessionPlace, events: &[Envelope]) -> Option<String> {
-    let (through, from) = leftfold_events::verify::imported(events);
-    (through > 0).then(|| format!("leftfold: {}", imported_note(place, through, from)))
+    let (through, from) = leftfold_events::verify::imported(events)?;
+    Some(format!("leftfold: {}", imported_note(place, through, from)))
 }
 
 fn same(place: &SessionPlace, events: &[Envelope]) -> String {
     let decisions = events.iter().filter(|event| event.event.is_intent()).count();
     let session = place.session;
-    let (through, from) = leftfold_events::verify::imported(events);
-    if through > 0 {
+    if let Some((through, from)) = leftfold_events::verify::imported(events) {
         let own = events.iter().filter(|event| event.seq > through && event.event.is_intent());
         return format!(
             "{}; {} since, all the same\n",

@@ -25,15 +25,14 @@ pub struct Divergence {
     pub found: Value,
 }
 
-/// The last seq that comes from another agent's record, and that agent's name. 0 if there is none.
-pub fn imported(events: &[Envelope]) -> (Seq, &str) {
-    let found = events.iter().find_map(|event| {
+/// The last seq that comes from another agent's record, and that agent's name.
+pub fn imported(events: &[Envelope]) -> Option<(Seq, &str)> {
+    events.iter().find_map(|event| {
         let Event::Session(Session::Imported { from, through, .. }) = &event.event else {
             return None;
         };
         Some((*through, from.as_str()))
-    });
-    found.unwrap_or((0, ""))
+    })
 }
 
 /// Every divergence, in order. [`imported`] events are not compared. After a divergence the
@@ -73,11 +72,11 @@ impl Part<'_> {
         let Self { before: mut state, log, range } = self;
         let is_last = range.end == log.len();
         let mut found = Vec::new();
-        let (imported, _) = imported(log);
+        let imported = imported(log).map(|(through, _)| through);
         for index in range {
             let event = &log[index];
             let before = index.checked_sub(1).and_then(|before| log.get(before));
-            let decided = event.seq > imported;
+            let decided = Some(event.seq) > imported;
             if decided && !serves(before, event) && !cuts_in(event, log.get(index + 1)) {
                 found.extend(compare(&state, event));
             }

@@ -98,7 +98,7 @@ impl Workers {
     /// decided.
     pub(crate) fn dispatch(&mut self, envelope: &Envelope, state: &State) {
         let seq = envelope.seq;
-        let of = envelope.of.unwrap_or_default();
+        let of = envelope.concerned();
         match &envelope.event {
             Event::Session(event) => match event {
                 SessionEvent::Resumed { close, .. }

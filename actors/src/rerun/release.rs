@@ -18,7 +18,7 @@ use crate::messages::{Answered, Error, QuestionReply, SessionMessage};
 
 impl Rerun {
     pub(super) async fn release(&mut self, next: &Envelope) -> Result<Compared, Error> {
-        let of = next.of.unwrap_or_default();
+        let of = next.concerned();
         match &next.event {
             Event::Session(Session::Created { .. }) => self.created_event(next),
             Event::Session(Session::Forked { .. }) => self.begin(),
@@ -235,8 +235,7 @@ impl Rerun {
             return self.resume(config, &served).await;
         }
         if let Event::Tool(Tool::Finished(finished)) = &served.event {
-            let of = served.of.unwrap_or_default();
-            return self.finished(of, &served, finished, None, config).await;
+            return self.finished(served.concerned(), &served, finished, None, config).await;
         }
         self.prompt(config, &served);
         Ok(Ok(()))

@@ -38,8 +38,9 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     };
     let decided =
         (decided_on(&events, last), leftfold_view::reason(&fold(&events[..last]), &events[last]));
-    let (imported, from) = leftfold_events::verify::imported(&events);
-    if args.seq <= imported {
+    if let Some((imported, from)) = leftfold_events::verify::imported(&events)
+        && args.seq <= imported
+    {
         leftfold_runtime::note(&format!(
             "leftfold: {from} sent a prompt and tools of its own; this is the request that Leftfold would have \
              sent"

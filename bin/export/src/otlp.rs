@@ -223,11 +223,13 @@ impl Log<'_> {
                 // shared turns of a fork were its origin's
                 count += usize::from(event.session == self.session);
             }
-            if let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event {
+            if let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event
+                && let Some(call) = event.of
+            {
                 let trace = open.and_then(|turn| turns.get(&turn)).map(|(trace, _)| trace.clone());
                 let place = Place {
                     trace: trace.unwrap_or_else(|| hashed("trace", event.session, event.seq, 16)),
-                    span: span_id(event.session, event.of.unwrap_or_default()),
+                    span: span_id(event.session, call),
                 };
                 spawned.entry(*session).or_default().push(place);
             }

@@ -107,7 +107,7 @@ impl Records {
         let mut done = Vec::new();
         // a denial ends the call
         if let Event::Permission(Permission::Ruled { action, rule, .. }) = &event.event
-            && let Some(call) = self.calls.get_mut(&event.of.unwrap_or_default())
+            && let Some(call) = event.of.and_then(|of| self.calls.get_mut(&of))
         {
             call.verdict = Some((*action, rule.clone()));
         }
@@ -130,7 +130,7 @@ impl Records {
                 }
             }
             Event::Subagent(Subagent::Spawned { session, .. }) => {
-                if let Some(call) = self.calls.get_mut(&event.of.unwrap_or_default()) {
+                if let Some(call) = event.of.and_then(|of| self.calls.get_mut(&of)) {
                     call.subagent = Some(*session);
                 }
             }
@@ -170,7 +170,7 @@ impl Records {
     }
 
     fn model(&mut self, model: &Model, event: &Envelope, done: &mut Vec<Record>) {
-        let (at, of) = (At::of(event), event.of.unwrap_or_default());
+        let (at, of) = (At::of(event), event.concerned());
         let mut end = |end: RequestEnd| {
             if let Some(mut request) = self.requests.remove(&of) {
                 request.ended = Some((at, end));

@@ -65,7 +65,7 @@ impl LogData {
         links.push(event);
         let event = &links.events[at];
         let call = matches!(&event.event, Event::Tool(_) | Event::Permission(_));
-        let call = call.then(|| spans.heading(event.of.unwrap_or_default())).flatten();
+        let call = event.of.filter(|_| call).and_then(|of| spans.heading(of));
         let mut about = about(links, trace, at, call.as_deref())?;
         let decided = decided_request(event, &trace.state);
         found.extend_from_slice(findings.push(&trace.state, event));
@@ -76,8 +76,10 @@ impl LogData {
         if let Some(request) = requests.describe(event, decided, &trace.state, pool)? {
             about.insert("request".to_owned(), request);
         }
-        if has_diff(event) {
-            let call = spans.call_of(event.of.unwrap_or_default());
+        if has_diff(event)
+            && let Some(of) = event.of
+        {
+            let call = spans.call_of(of);
             edits.push(Edit { seq: event.seq, call, moved: vec![event.seq] });
         }
         if let Event::Files(Files::Restored { .. }) = &event.event {

@@ -118,9 +118,9 @@ impl Spans {
             Event::Hook(hook) => self.hook(hook, event),
             Event::Permission(permission) => self.permission(permission, event),
             Event::Tool(tool) => {
-                let call = self.view.call_of(event.of.unwrap_or_default());
                 if tool.started().is_some()
-                    && let Some(at) = self.open.get(&call)
+                    && let Some(of) = event.of
+                    && let Some(at) = self.open.get(&self.view.call_of(of))
                 {
                     self.spans[*at].ran = Some(event.seq);
                 }
@@ -171,15 +171,14 @@ impl Spans {
     }
 
     fn deadline_passed(&mut self, event: &Envelope) {
-        let is_pause =
-            |span: &&mut Span| span.kind == SpanKind::Retry && Some(span.from) == event.of;
-        if let Some(pause) = self.spans.iter_mut().rev().find(is_pause) {
-            // it was waited for
-            (pause.to, pause.end) = (Some(event.seq), End::Ok);
-            self.open.remove(&event.of.unwrap_or_default());
-            return;
-        }
         if let Some(of) = event.of {
+            let is_pause = |span: &&mut Span| span.kind == SpanKind::Retry && span.from == of;
+            if let Some(pause) = self.spans.iter_mut().rev().find(is_pause) {
+                // it was waited for
+                (pause.to, pause.end) = (Some(event.seq), End::Ok);
+                self.open.remove(&of);
+                return;
+            }
             self.end(of, event.seq, End::Partial);
         }
         self.mark(event.seq, "deadline passed", End::Failed);
@@ -232,9 +231,9 @@ impl Spans {
             Permission::Asked { permission, patterns, .. } => {
                 let label = format!("{permission} {}", patterns.join(", "));
                 self.begin(SpanKind::Wait, event.seq, &label);
-                let call = self.view.call_of(event.of.unwrap_or_default());
+                let call = event.of.map(|of| self.view.call_of(of));
                 if let Some(span) = self.spans.last_mut() {
-                    span.call = Some(call);
+                    span.call = call;
                 }
             }
             Permission::Answered { reply, .. }
@@ -250,7 +249,9 @@ impl Spans {
                 if let Some(span) = self.spans.iter_mut().rev().find(asked) {
                     (span.to, span.end) = (Some(event.seq), end);
                 }
-                self.open.remove(&event.of.unwrap_or_default());
+                if let Some(of) = event.of {
+                    self.open.remove(&of);
+                }
             }
             _ => {}
         }
@@ -279,11 +280,11 @@ impl Spans {
     fn subagent(&mut self, subagent: &Subagent, event: &Envelope) {
         match subagent {
             Subagent::Spawned { session, agent, .. } => {
-                let call = self.view.call_of(event.of.unwrap_or_default());
+                let call = event.of.map(|of| self.view.call_of(of));
                 self.begin(SpanKind::Subagent, event.seq, agent);
                 if let Some(span) = self.spans.last_mut() {
                     span.session = Some(session.to_string());
-                    span.call = Some(call);
+                    span.call = call;
                 }
             }
             Subagent::Ended { reason, .. } | Subagent::EndedUncounted { reason, .. } => {

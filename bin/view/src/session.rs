@@ -417,7 +417,9 @@ impl SessionView {
                 (self.request, self.retry) = (None, None);
                 vec![Change::Forked]
             }
-            Session::DeadlinePassed {} => self.elapsed(event.of.unwrap_or_default(), event.at),
+            Session::DeadlinePassed {} => {
+                event.of.map(|of| self.elapsed(of, event.at)).unwrap_or_default()
+            }
             _ => Vec::new(),
         }
     }
@@ -512,7 +514,7 @@ impl SessionView {
     }
 
     fn model(&mut self, model: &Model, event: &Envelope) -> Vec<Change> {
-        let of = event.of.unwrap_or_default();
+        let of = event.concerned();
         let purpose = match model {
             Model::Requested { purpose, .. } => *purpose,
             _ if self.titles.contains(&of) => Purpose::Title,
@@ -689,7 +691,7 @@ impl SessionView {
 
     /// Puts a call into the reply that made it, or into the reply of its parent call.
     fn place_call(&mut self, call: Seq, parent: Option<Seq>, event: &Envelope) {
-        let of = event.of.unwrap_or_default();
+        let Some(of) = event.of else { return };
         let reply = self.messages.iter_mut().rev().find_map(|message| match message {
             Message::Assistant(reply) => {
                 (reply.seq == of || reply.parts.contains(&Part::Call(of))).then_some(reply)
@@ -718,7 +720,7 @@ impl SessionView {
     }
 
     fn tool(&mut self, tool: &Tool, event: &Envelope) -> Vec<Change> {
-        let of = event.of.unwrap_or_default();
+        let Some(of) = event.of else { return Vec::new() };
         let call = self.call_of(of);
         match tool {
             Tool::Called { call } => {
@@ -849,7 +851,8 @@ impl SessionView {
     }
 
     fn permission(&mut self, event: &Permission, envelope: &Envelope) -> Vec<Change> {
-        let (of, at) = (envelope.of.unwrap_or_default(), envelope.at);
+        let Some(of) = envelope.of else { return Vec::new() };
+        let at = envelope.at;
         match event {
             Permission::Ruled { action: Action::Deny, .. } => {
                 self.end_call(of, Outcome::Denied, at)
@@ -991,15 +994,15 @@ impl SessionView {
     }
 
     fn plugin(&mut self, plugin: &Hook, event: &Envelope) -> Vec<Change> {
-        let of = event.of.unwrap_or_default();
         match plugin {
             Hook::Called { hook: HookPoint::ToolAfter, .. } => {
-                self.links.insert(event.seq, of);
+                self.links.extend(event.of.map(|of| (event.seq, of)));
                 Vec::new()
             }
             Hook::Returned { output, .. } => {
                 let notice = plugin_notice(plugin).map(Change::Notice);
-                notice.into_iter().chain(self.revised(self.call_of(of), output)).collect()
+                let call = self.call_of(event.concerned());
+                notice.into_iter().chain(self.revised(call, output)).collect()
             }
             _ => Vec::new(),
         }

@@ -171,7 +171,7 @@ impl Transcript {
     fn subagent_event(&mut self, subagent: &Subagent, parent: SessionId, event: &Envelope) {
         match subagent {
             Subagent::Spawned { session, agent, .. } => {
-                let call = event.of.unwrap_or_default();
+                let Some(call) = event.of else { return };
                 let (under, depth) = match self.subagent(parent) {
                     Some(parent) => (parent.under, parent.depth + 1),
                     None => (call, 1),

@@ -100,6 +100,11 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// The event that this one answers or concerns. An event that concerns no other stands for itself.
+    pub fn concerned(&self) -> Seq {
+        self.of.unwrap_or(self.seq)
+    }
+
     /// The subagent's session that this event starts or continues.
     pub fn spawned(&self) -> Option<SessionId> {
         let Event::Subagent(Subagent::Spawned { session, .. }) = &self.event else { return None };

@@ -54,7 +54,7 @@ pub fn admits(s: &State, fact: &Fact) -> bool {
         Event::Permission(event) => match event {
             Permission::Answered { .. } => awaits(&[PendingKind::Question]),
             Permission::AnsweredFor { reply, always, .. } => {
-                may_approve(s, fact.of.unwrap_or_default(), *reply, always).is_ok()
+                fact.of.is_some_and(|of| may_approve(s, of, *reply, always).is_ok())
             }
             Permission::Ruled { .. }
             | Permission::Asked { .. }

@@ -301,7 +301,7 @@ impl SessionProjection {
 
     /// The facts of an event that the view does not keep.
     fn learn(&mut self, event: &Envelope, view: &SessionView) {
-        let (of, at) = (event.of.unwrap_or_default(), event.at);
+        let at = event.at;
         match &event.event {
             Event::Session(Session::Created { directory, worktree, parent, version, .. }) => {
                 self.place = Place::of(directory, worktree);
@@ -369,10 +369,10 @@ impl SessionProjection {
                 self.facts.entry(event.seq).or_default().agent.clone_from(&view.agent);
             }
             Event::Model(Model::Finished { .. }) => {
-                self.facts.entry(of).or_default().ended = Some(at);
+                self.facts.entry(event.concerned()).or_default().ended = Some(at);
             }
             Event::Model(Model::Failed { class, message, status, retryable, .. }) => {
-                let facts = self.facts.entry(of).or_default();
+                let facts = self.facts.entry(event.concerned()).or_default();
                 facts.ended = Some(at);
                 facts.failure = Some(Failure {
                     class: *class,
@@ -389,7 +389,7 @@ impl SessionProjection {
             }
             Event::Tool(Tool::Resolved(_)) => {
                 // the outcome of an intent about the call
-                self.resolved.insert(view.call_of(of), at);
+                self.resolved.insert(view.call_of(event.concerned()), at);
             }
             Event::Files(Files::Snapshotted { tree, files, .. }) => self.snapshotted(tree, files),
             Event::Compaction(Compaction::Started { auto, .. }) => self.is_auto = *auto,

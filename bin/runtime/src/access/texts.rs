@@ -157,7 +157,7 @@ impl TextWatch {
 
     fn learn(&mut self, event: &Envelope) {
         let session = event.session;
-        let of = event.of.unwrap_or_default();
+        let Some(of) = event.of else { return };
         if let Event::Permission(Permission::Asked { permission, .. }) = &event.event
             && permission == PROTECTED_FILE
         {

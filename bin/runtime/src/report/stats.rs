@@ -101,12 +101,12 @@ impl SessionTotals {
         }
         let Self { totals, project, asked, started, .. } = self;
         totals.sessions = 1;
-        let of = event.of.unwrap_or_default();
         if let Event::Model(Model::Requested { model, purpose, .. }) = &event.event {
             asked.insert(event.seq, (model.to_string(), *purpose));
         } else if let Event::Model(Model::Finished { usage, cost, .. }) = &event.event {
             let unknown = || ("unknown".to_owned(), Purpose::Turn);
-            let (model, purpose) = asked.remove(&of).unwrap_or_else(unknown);
+            let (model, purpose) =
+                event.of.and_then(|of| asked.remove(&of)).unwrap_or_else(unknown);
             totals.messages += u64::from(purpose == Purpose::Turn);
             let day = event.at.to_string().chars().take(10).collect();
             for spent in [
@@ -129,7 +129,7 @@ impl SessionTotals {
             started.insert(event.seq, (name.to_owned(), event.at));
         } else if let Event::Tool(Tool::Finished(finished)) = &event.event {
             let unknown = || ("unknown".to_owned(), event.at);
-            let (name, began) = started.remove(&of).unwrap_or_else(unknown);
+            let (name, began) = event.of.and_then(|of| started.remove(&of)).unwrap_or_else(unknown);
             let ms = event.at.since(began);
             let calls = totals.tools.entry(name).or_default();
             calls.calls += 1;

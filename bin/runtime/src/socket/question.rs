@@ -13,11 +13,12 @@ pub enum Which {
 }
 
 impl Which {
-    fn is(&self, asked: Seq, called: Seq, call: &str) -> bool {
+    fn is(&self, asked: Seq, called: Option<Seq>, call: &str) -> bool {
         match self {
             Self::Of(of) => *of == asked,
             Self::Call(name) => {
-                name == call || name.parse().is_ok_and(|seq: Seq| seq == asked || seq == called)
+                let is_seq = |seq: Seq| seq == asked || Some(seq) == called;
+                name == call || name.parse().is_ok_and(is_seq)
             }
         }
     }
@@ -31,7 +32,7 @@ impl Which {
             } else {
                 call.eliciting()?.intent
             };
-            self.is(asked, call.seq, &call.id).then_some(asked)
+            self.is(asked, Some(call.seq), &call.id).then_some(asked)
         })
     }
 }
@@ -53,7 +54,7 @@ impl Search {
         let Event::Permission(permission) = &event.event else { return };
         match (permission, &mut self.found) {
             (Permission::Asked { call, .. }, found) => {
-                if self.which.is(event.seq, event.of.unwrap_or_default(), call) {
+                if self.which.is(event.seq, event.of, call) {
                     *found = Some((event.seq, None));
                 }
             }
