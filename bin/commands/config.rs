@@ -11,7 +11,8 @@ use unicode_width::UnicodeWidthStr;
 use super::{SENTENCE, cell};
 use crate::cli::{Config, Format};
 use leftfold_config::{
-    self as settings, Item, Origin, RedactedView, Reference, Source, SourceKind, VisibleValue,
+    self as settings, ListedValue, Origin, RedactedView, Reference, Source, SourceKind,
+    VisibleValue,
 };
 use leftfold_runtime::Usage;
 use leftfold_runtime::approvals;
@@ -91,7 +92,7 @@ fn name(source: &Source, directory: &Path) -> String {
 }
 
 /// One line for each value, in columns; two lines on a narrow terminal.
-fn table(items: &[&Item], directory: &Path, width: Option<usize>) -> String {
+fn table(items: &[&ListedValue], directory: &Path, width: Option<usize>) -> String {
     let rows: Vec<[String; 3]> = items
         .iter()
         .map(|item| {
@@ -128,7 +129,7 @@ fn padded(text: &str, columns: usize) -> String {
 }
 
 /// A value with its note, or the note alone for a value that is not set.
-fn noted(item: &Item) -> String {
+fn noted(item: &ListedValue) -> String {
     match (&item.note, &item.shown) {
         (Some(note), VisibleValue::Value(Value::Null)) => format!("({note})"),
         (Some(note), shown) => format!("{} ({note})", value(shown)),
@@ -180,7 +181,7 @@ fn origin(origin: &Origin, directory: &Path) -> String {
     }
 }
 
-fn as_json(redacted_view: &RedactedView, items: &[&Item]) -> Value {
+fn as_json(redacted_view: &RedactedView, items: &[&ListedValue]) -> Value {
     let sources: Vec<Value> =
         redacted_view.sources.iter().map(|source| source_json(source)).collect();
     let values: Vec<Value> = items.iter().map(|item| item_json(item)).collect();
@@ -195,7 +196,7 @@ fn source_json(source: &Source) -> Value {
     }
 }
 
-fn item_json(item: &Item) -> Value {
+fn item_json(item: &ListedValue) -> Value {
     let mut object = Map::new();
     object.insert("key".to_owned(), item.key.clone().into());
     let (value, references) = match &item.shown {

@@ -39,12 +39,12 @@ pub fn imported(events: &[Envelope]) -> Option<(Seq, &str)> {
 /// recorded event is applied and the comparison continues.
 pub fn verify(events: &[Envelope]) -> Vec<Divergence> {
     let range = 0..events.len();
-    Part { before: State::default(), log: events, range }.verify()
+    LogPart { before: State::default(), log: events, range }.verify()
 }
 
 /// A stretch of a log, which can be verified without the stretches before it.
 #[derive(Debug)]
-pub struct Part<'a> {
+pub struct LogPart<'a> {
     /// The state before its first event.
     before: State,
     log: &'a [Envelope],
@@ -53,7 +53,7 @@ pub struct Part<'a> {
 
 /// Cuts a log into parts of `length` events, so that several threads can verify it. Each step folds
 /// the part before. The divergences of all parts, one after the other, are those of [`verify`].
-pub fn parts(log: &[Envelope], length: usize) -> impl Iterator<Item = Part<'_>> {
+pub fn parts(log: &[Envelope], length: usize) -> impl Iterator<Item = LogPart<'_>> {
     let mut state = State::default();
     let length = length.max(1);
     (0..log.len()).step_by(length).map(move |start| {
@@ -62,11 +62,11 @@ pub fn parts(log: &[Envelope], length: usize) -> impl Iterator<Item = Part<'_>> 
         before.memo = Memo::default();
         let range = start..log.len().min(start + length);
         log[range.clone()].iter().for_each(|event| state.apply(event));
-        Part { before, log, range }
+        LogPart { before, log, range }
     })
 }
 
-impl Part<'_> {
+impl LogPart<'_> {
     /// Every divergence in this part, in order.
     pub fn verify(self) -> Vec<Divergence> {
         let Self { before: mut state, log, range } = self;

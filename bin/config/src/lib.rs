@@ -79,7 +79,7 @@ pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
 pub use load::{Layers, load, load_shared, load_with, review};
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use quota::{Limit, ProjectQuota, Quota};
-pub use redacted_view::{Item, Origin, RedactedView, VisibleValue, redacted_view};
+pub use redacted_view::{ListedValue, Origin, RedactedView, VisibleValue, redacted_view};
 pub use resolve::{BaseUrl, Chosen, KeySource, KeyState, ProviderSummary};
 pub use sandbox::{ProgramSandbox, SandboxMode, SandboxSettings};
 pub use schema::{options_of_turns, schema};
@@ -90,6 +90,6 @@ pub use settings::{
 };
 pub use source::{Env, SettingPlace, Source, SourceKind, environment, is_outside};
 pub use tree::Reference;
-pub use trust::{Item as TrustItem, Standing, Trust};
+pub use trust::{Standing, Trust, TrustItem};
 pub use typed::At;
 pub use worktree::{is_home, worktree_of};

@@ -16,7 +16,7 @@ use crate::settings::{JOINED, Settings};
 use crate::source::{Env, SettingPlace, Source, SourceKind, environment};
 use crate::sources::{self, Document, FoundSources, Layer};
 use crate::tree::{self, Node, References, Tree};
-use crate::trust::{Item, Trust};
+use crate::trust::{Trust, TrustItem};
 use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
 use crate::worktree::worktree_of;
@@ -51,7 +51,7 @@ impl Layers {
 }
 
 /// One source by itself.
-pub(crate) struct Part {
+pub(crate) struct ReadSource {
     source: Arc<Source>,
     settings: Settings,
     /// Without the keys that are left out.
@@ -118,8 +118,9 @@ fn add_names_of_plugins(trust: &mut Trust, found: &FoundSources) {
     for document in found.documents.iter().filter(|document| needs_review(&document.source)) {
         if let Ok(mut node) = parse(document, References::Within(&found.worktree)) {
             let items = trust_review::split(&mut node, &found.worktree, &trust.own, &mut files);
-            let is_new = |item: &Item| trust.items.iter().all(|known| known.place != item.place);
-            let of_plugins: Vec<Item> = items.into_iter().filter(is_new).collect();
+            let is_new =
+                |item: &TrustItem| trust.items.iter().all(|known| known.place != item.place);
+            let of_plugins: Vec<TrustItem> = items.into_iter().filter(is_new).collect();
             trust.of_plugins.extend(of_plugins);
         }
     }
@@ -136,7 +137,7 @@ pub(crate) fn read(
     env: Env<'_>,
     providers: &KnownProviders,
     trust: &Trust,
-) -> Result<Part, Error> {
+) -> Result<ReadSource, Error> {
     let source = &document.source;
     // if nothing needs trust, nothing is trusted either: references lead out of the project even where they have no
     // effect
@@ -157,7 +158,7 @@ pub(crate) fn read(
     settings.check(providers)?;
     let places: Vec<SettingPlace> = left_out.iter().map(|(place, _)| place.clone()).collect();
     node.remove(&places);
-    Ok(Part { source: Arc::clone(source), settings, node, left_out })
+    Ok(ReadSource { source: Arc::clone(source), settings, node, left_out })
 }
 
 /// Reads all settings that apply in `directory`, and the stored keys. `env` gives the variables:
@@ -259,7 +260,7 @@ fn add(tree: &mut Option<Node>, node: Node) {
 
 /// Merges sources, weakest first.
 pub(crate) fn merge(
-    parts: Vec<Part>,
+    parts: Vec<ReadSource>,
     (directory, env): (&Path, Env<'_>),
     layers: &Layers,
     (trust, warnings): (Trust, Vec<String>),

@@ -23,7 +23,7 @@ pub struct RedactedView {
     pub sources: Vec<Arc<Source>>,
     /// In the order of the settings' documentation. Lists keep their own order; rules are in the
     /// order in which the last match decides.
-    pub items: Vec<Item>,
+    pub items: Vec<ListedValue>,
     /// Why no model can be used.
     pub problem: Option<String>,
     /// A warning for each setting that is left out until the user trusts the project.
@@ -32,7 +32,7 @@ pub struct RedactedView {
 
 /// One value.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct ListedValue {
     /// The key as errors write it: `a.b[0]["c d"]`.
     pub key: String,
     pub path: Vec<String>,
@@ -102,7 +102,7 @@ pub fn redacted_view(
 
 #[derive(Default)]
 struct List {
-    items: Vec<Item>,
+    items: Vec<ListedValue>,
 }
 
 /// A path in the tree, and its written form.
@@ -136,10 +136,10 @@ impl Spot {
 }
 
 impl List {
-    fn push(&mut self, spot: Spot, shown: VisibleValue, origin: Origin) -> &mut Item {
+    fn push(&mut self, spot: Spot, shown: VisibleValue, origin: Origin) -> &mut ListedValue {
         let Spot { path, key } = spot;
         let at = self.items.len();
-        self.items.push(Item { key, path, shown, origin, note: None, rule: None });
+        self.items.push(ListedValue { key, path, shown, origin, note: None, rule: None });
         &mut self.items[at]
     }
 
@@ -303,16 +303,16 @@ impl RedactedView {
     ///
     /// # Errors
     /// There is no such setting; the error names the closest one.
-    pub fn find(&self, wanted: &str) -> Result<Vec<&Item>, String> {
+    pub fn find(&self, wanted: &str) -> Result<Vec<&ListedValue>, String> {
         let steps = steps(wanted);
-        let exact: Vec<&Item> =
+        let exact: Vec<&ListedValue> =
             self.items.iter().filter(|item| item.path.starts_with(&steps)).collect();
         if !exact.is_empty() {
             return Ok(exact);
         }
         let plain = format!("{}.", steps.join("."));
-        let under = |item: &&Item| format!("{}.", item.path.join(".")).starts_with(&plain);
-        let loose: Vec<&Item> = self.items.iter().filter(under).collect();
+        let under = |item: &&ListedValue| format!("{}.", item.path.join(".")).starts_with(&plain);
+        let loose: Vec<&ListedValue> = self.items.iter().filter(under).collect();
         match self.unknown(wanted, &steps) {
             Some(error) if loose.is_empty() => Err(error),
             Some(_) | None => Ok(loose),

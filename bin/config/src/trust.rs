@@ -23,7 +23,7 @@ use crate::tree::{Node, below};
 
 /// A setting that needs trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct TrustItem {
     pub place: SettingPlace,
     /// The path of its key, such as `mcp.files`.
     pub key: String,
@@ -47,13 +47,13 @@ pub enum Standing {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trust {
     pub worktree: PathBuf,
-    pub items: Vec<Item>,
+    pub items: Vec<TrustItem>,
     /// Programs start here, so it decides which files relative paths name.
     pub(crate) directory: PathBuf,
     granted: Vec<Granted>,
     pub(crate) own: OwnNames,
     /// Texts for agents and commands of the user's plugins, which are left out.
-    pub(crate) of_plugins: Vec<Item>,
+    pub(crate) of_plugins: Vec<TrustItem>,
 }
 
 /// The names of agents and commands in the user's own files, variables and plugins. A project does not replace their texts
@@ -132,7 +132,7 @@ impl Trust {
         self.is_whole() && self.items.iter().any(|i| i.place.source == *source && i.key == key)
     }
 
-    pub fn standing(&self, item: &Item) -> Standing {
+    pub fn standing(&self, item: &TrustItem) -> Standing {
         let mut known = self.granted.iter().filter(|granted| granted.names(item)).peekable();
         if known.peek().is_none() {
             return Standing::New;
@@ -177,7 +177,7 @@ impl Trust {
     /// A warning for each item that is left out, and the way to trust them.
     pub fn warnings(&self) -> Vec<String> {
         let of_plugins = self.of_plugins.iter().map(|item| {
-            let Item { place, key, effect, .. } = item;
+            let TrustItem { place, key, effect, .. } = item;
             format!("{place}: `{key}` is left out: it {effect}, which a plugin of yours defines")
         });
         if self.is_whole() {
@@ -199,13 +199,13 @@ impl Trust {
 }
 
 impl Granted {
-    fn of(item: &Item, directory: &Path) -> Self {
+    fn of(item: &TrustItem, directory: &Path) -> Self {
         let file = item.place.source.name.clone();
         let digest = item.digest.as_ref().map(Sha256::to_string).unwrap_or_default();
         Self { file, key: item.key.clone(), digest, directory: directory.to_owned() }
     }
 
-    fn names(&self, item: &Item) -> bool {
+    fn names(&self, item: &TrustItem) -> bool {
         self.file == item.place.source.name && self.key == item.key
     }
 }

@@ -13,7 +13,7 @@ use crate::schema;
 use crate::secrecy;
 use crate::source::{SettingPlace, is_outside};
 use crate::tree::{Entry, Node, Reference, Tree, below};
-use crate::trust::{Item, OwnNames};
+use crate::trust::{OwnNames, TrustItem};
 use crate::trust_files::{Files, Said};
 
 /// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions. `own` are the
@@ -23,7 +23,7 @@ pub(crate) fn split(
     worktree: &Path,
     own: &OwnNames,
     files: &mut Files,
-) -> Vec<Item> {
+) -> Vec<TrustItem> {
     take_out(root, Review { worktree, own, files: Some(files), items: Vec::new() })
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn strip(root: &mut Node, worktree: &Path, own: &OwnNames) {
     take_out(root, Review { worktree, own, files: None, items: Vec::new() });
 }
 
-fn take_out(root: &mut Node, mut review: Review<'_>) -> Vec<Item> {
+fn take_out(root: &mut Node, mut review: Review<'_>) -> Vec<TrustItem> {
     for (key, entry) in take_unknown(root) {
         review.add(&entry.at, &key, &entry.node, "is not a setting of this version".to_owned());
     }
@@ -73,7 +73,7 @@ struct Review<'a> {
     worktree: &'a Path,
     own: &'a OwnNames,
     files: Option<&'a mut Files>,
-    items: Vec<Item>,
+    items: Vec<TrustItem>,
 }
 
 impl Review<'_> {
@@ -350,7 +350,7 @@ impl Review<'_> {
             }
             Some(Sha256::of(format!("{key}\n{}\n{}", written(node), covered?).as_bytes()))
         });
-        self.items.push(Item { place: place.clone(), key: key.to_owned(), effect, digest });
+        self.items.push(TrustItem { place: place.clone(), key: key.to_owned(), effect, digest });
     }
 
     /// The first reference to a variable, or to a file outside the worktree.

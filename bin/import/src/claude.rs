@@ -48,7 +48,7 @@ fn of(
         transcript.children.insert(aside.call, child);
     }
     let chosen = chosen(records, &elsewhere, &mut transcript.left_out);
-    let mut reader = Reader { transcript, at: Time::default() };
+    let mut reader = ClaudeReader { transcript, at: Time::default() };
     for (index, record) in records.iter().enumerate() {
         reader.about(record);
         if chosen.contains(&index) {
@@ -138,12 +138,12 @@ fn blocks(record: &Value) -> &[Value] {
     record["message"]["content"].as_array().map_or(&[], Vec::as_slice)
 }
 
-struct Reader {
+struct ClaudeReader {
     transcript: Transcript,
     at: Time,
 }
 
-impl Reader {
+impl ClaudeReader {
     /// Reads the session's directory, version and id from any record.
     fn about(&mut self, record: &Value) {
         let transcript = &mut self.transcript;

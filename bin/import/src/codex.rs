@@ -28,12 +28,13 @@ pub(super) fn read(file: &str, name: &str) -> Transcript {
     let mut transcript = Transcript::default();
     let records = objects(file, name, &mut transcript.left_out);
     let model = ModelRef { provider: "openai".to_owned(), id: "unknown".to_owned() };
-    let mut reader = Reader { transcript, at: Time::default(), model, counted: 0, open: false };
+    let mut reader =
+        CodexReader { transcript, at: Time::default(), model, counted: 0, open: false };
     records.iter().for_each(|(_, record)| reader.record(record));
     reader.transcript
 }
 
-struct Reader {
+struct CodexReader {
     transcript: Transcript,
     at: Time,
     model: ModelRef,
@@ -43,7 +44,7 @@ struct Reader {
     open: bool,
 }
 
-impl Reader {
+impl CodexReader {
     fn record(&mut self, record: &Value) {
         self.at = time(&record["timestamp"], self.at);
         let payload = &record["payload"];

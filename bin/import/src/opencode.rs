@@ -43,7 +43,7 @@ fn read_at(
         return Err(UnreadableFile(format!("{name}: not what `opencode export` prints{why}")));
     };
     let (transcript, started) = Default::default();
-    let mut reader = Reader { transcript, at: Time::default(), started };
+    let mut reader = OpenCodeReader { transcript, at: Time::default(), started };
     if export["messages"].is_null() {
         let messages = storage::messages(&export, path, &mut reader.transcript.left_out)?;
         export = serde_json::json!({ "info": export, "messages": messages });
@@ -63,14 +63,14 @@ fn read_at(
     Ok(reader.transcript)
 }
 
-struct Reader {
+struct OpenCodeReader {
     transcript: Transcript,
     at: Time,
     /// Calls, and the sessions that they have started.
     started: Vec<(String, String)>,
 }
 
-impl Reader {
+impl OpenCodeReader {
     fn about(&mut self, info: &Value) {
         let transcript = &mut self.transcript;
         text(info, "id").clone_into(&mut transcript.id);

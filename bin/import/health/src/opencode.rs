@@ -27,11 +27,11 @@ struct Message {
     index: usize,
     /// The message without its parts.
     value: Value,
-    parts: Vec<Part>,
+    parts: Vec<StoredPart>,
     is_dropped: bool,
 }
 
-struct Part {
+struct StoredPart {
     line: usize,
     index: usize,
     value: Value,
@@ -256,7 +256,7 @@ impl Session {
             for (part, value) in parts.into_iter().enumerate() {
                 let line = of_parts.get(part).copied().unwrap_or(line);
                 if value["type"].is_string() {
-                    kept.push(Part { line, index: part, value, is_dropped: false });
+                    kept.push(StoredPart { line, index: part, value, is_dropped: false });
                 } else {
                     let place = Place(line, &id, field(&format!(".parts[{part}]")));
                     notes.add(DamageKind::BrokenTree, place, "the part has no type", "dropped");
@@ -514,7 +514,7 @@ impl Session {
         let own = json!({ "id": new, "sessionID": session, "role": "user", "time": { "created": created },
             "agent": agent, "model": model });
         let words = json!({ "id": part, "sessionID": session, "messageID": new, "type": "text", "text": LOST });
-        let part = Part { line: first.line, index: 0, value: words, is_dropped: false };
+        let part = StoredPart { line: first.line, index: 0, value: words, is_dropped: false };
         let value = json!({ "info": own, "parts": [] });
         let (line, index) = (first.line, first.index);
         let added = Message { line, index, value, parts: vec![part], is_dropped: false };
@@ -577,7 +577,7 @@ impl Message {
     }
 }
 
-impl Part {
+impl StoredPart {
     fn is(&self, kind: &str) -> bool {
         text(&self.value, "type") == kind
     }
