@@ -21,7 +21,7 @@ impl SandboxOptions {
         let Some(theirs) = &options.sandbox else { return own };
         let mut theirs = theirs.clone();
         theirs.worktree = worktree(options, &theirs);
-        theirs.offline |= rules::hides(&parent.rules, options.restricting(), NETWORK);
+        theirs.offline |= rules::denies_all(&parent.rules, options.restricting(), NETWORK);
         Some(match own {
             Some(own) => own.meet(&theirs),
             None => theirs,

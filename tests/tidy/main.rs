@@ -567,7 +567,7 @@ const CRATES: [(&str, &[&str]); 35] = [
     ("tools/snapshots", &["tools"]),
     ("actors", &["store", "providers", "tools", "tools/mcp", "tools/plugins", "tools/snapshots"]),
     ("bin/view", &["events"]),
-    ("bin/config", &["tools/files", "tools/front_matter", "tools/programs"]),
+    ("bin/config", &["tools"]),
     (
         "bin/runtime",
         &["actors", "bin/config", "bin/view", "tools/executor", "tools/lsp", "tools/sandbox"],

@@ -9,6 +9,9 @@ use similar::{ChangeTag, TextDiff};
 /// Longest unified diff in a call's metadata, in bytes. The log keeps it for ever.
 const MAX_DIFF: usize = 32 * 1024;
 
+/// Largest file in bytes, before or after, that is previewed: a person is waiting.
+pub(crate) const MAX_FILE: u64 = 1024 * 1024;
+
 /// Time after which the diff becomes coarser instead of slower.
 const EXACT_DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -51,14 +54,6 @@ impl FilePreview {
             cut,
         }
     }
-}
-
-/// A file as it is (`None` if it does not exist) and as a call would leave it.
-pub(crate) struct ProposedFile {
-    /// The path as the call spells it.
-    pub(crate) name: String,
-    pub(crate) before: Option<String>,
-    pub(crate) after: String,
 }
 
 /// Metadata fields: `path`, `created`, `additions`, `deletions` (lines) and `diff`, a unified diff,

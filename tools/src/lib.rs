@@ -77,6 +77,33 @@ mod webfetch;
 mod websearch;
 mod write;
 
+/// Every tool. To add one, write its file and its description in `prompts/tools/`, and add its `mod` line above and its
+/// row here.
+pub static TOOLS: &[&dyn Tool] = &[
+    &read::Read,
+    &write::Write,
+    &edit::Edit,
+    &glob::Glob,
+    &grep::Grep,
+    &bash::Bash,
+    &batch::Batch,
+    &question::Question,
+    &apply_patch::ApplyPatch,
+    &multiedit::MultiEdit,
+    &todowrite::TodoWrite,
+    &todoread::TodoRead,
+    &webfetch::WebFetch,
+    &websearch::WebSearch,
+    &websearch::CodeSearch,
+    &lsp::Lsp,
+    &skill::Skill,
+    &task::Task,
+    &plan_switch::PlanEnter,
+    &plan_switch::PlanExit,
+    &invalid::Invalid,
+    &structured_output::StructuredOutput,
+];
+
 #[doc(hidden)]
 pub use apply_patch::dry_run as dry_run_patch;
 pub use bash::{
@@ -98,9 +125,12 @@ pub use launch::{Launch, ProgramOwner, StartFolder, TrustCheck};
 pub use lsp::LSP_TOOL;
 pub use media::{Media, base64, decode, recognise};
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
-pub use preview::{preview, previews};
+pub use preview::preview;
 pub use protected::{is_protected, prepare_places};
-pub use registry::{TOOLS, find, model_tools, received, resolve, run, run_alone, tools_for_model};
+pub use registry::{
+    find, hides, kind_of, model_tools, permission_of, received, resolve, run, run_alone,
+    tools_for_model,
+};
 pub use run_key::{RunKey, SessionOwner};
 pub use sandbox::{
     ProgramConfinement, ProgramKind, ProgramSandbox, probe, reachable_sockets,
@@ -112,7 +142,8 @@ pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
 pub use tool::{
     Caller, Context, Instructed, LateOutcome, Output, OutputLimits, Plan, Progress, RemoteFailure,
-    RemoteSnapshot, RemoteWorkspace, Sandbox, Seen, Tool, ToolSource, Workspace, guarded, shell,
+    RemoteSnapshot, RemoteWorkspace, Sandbox, Seen, Tool, ToolKind, ToolSource, Workspace, guarded,
+    shell,
 };
 pub use truncate::{cut_lines, limited};
 pub use user_folders::UserFolders;

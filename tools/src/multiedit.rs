@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use crate::diff::ProposedFile;
+use crate::diff::FilePreview;
 use crate::edit::{self, AppliedChange, Change, ProposedWrite};
 use crate::text_files::TextFiles;
-use crate::tool::{Seen, Typed};
+use crate::tool::{Seen, ToolKind, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, paths, write};
 
 #[derive(Debug)]
@@ -30,6 +30,7 @@ impl Typed for MultiEdit {
     type Args = Args;
     const NAME: &'static str = "multiedit";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/multiedit.md");
+    const KIND: ToolKind = ToolKind::Edit;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
@@ -41,6 +42,18 @@ impl Typed for MultiEdit {
             change.check().map_err(|error| args.failed(nth, error))?;
         }
         Ok(paths::resolve(&args.file_path, cx)?.judged(Plan::new(Class::Write), "edit"))
+    }
+
+    fn preview(
+        args: &Args,
+        paths: Vec<PathBuf>,
+        cx: &Workspace,
+    ) -> Result<Vec<FilePreview>, Error> {
+        write::previewing(&args.file_path, paths, cx, |path, texts| {
+            let (_, before) = edit::load(path, &Seen::new(), texts)?;
+            let done = args.apply(before.as_deref(), path)?;
+            Ok((before, done.last().map(|done| done.text().to_owned()).unwrap_or_default()))
+        })
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
@@ -62,14 +75,6 @@ impl Args {
             done.push(change.apply(text, path).map_err(|error| self.failed(nth, error))?);
         }
         Ok(done)
-    }
-
-    /// The file now and after the edits. Writes nothing.
-    pub(crate) fn proposed(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
-        let (_, before) = edit::load(path, &Seen::new(), texts)?;
-        let done = self.apply(before.as_deref(), path)?;
-        let after = done.last().map(|done| done.text().to_owned()).unwrap_or_default();
-        Ok(ProposedFile { name: self.file_path.clone(), before, after })
     }
 }
 

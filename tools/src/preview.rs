@@ -6,22 +6,12 @@
 
 use leftfold_events::event::Resolution;
 
-use crate::diff::{FilePreview, ProposedFile};
-use crate::text_files::TextFiles;
-use crate::{
-    Error, Workspace, apply_patch, args, confined, diff, edit, multiedit, paths, registry, write,
-};
-
-/// Largest file in bytes, before or after, that is previewed: a person is waiting.
-const MAX_FILE: u64 = 1024 * 1024;
+use crate::diff::{FilePreview, MAX_FILE};
+use crate::tool::ToolKind;
+use crate::{Error, Workspace, confined, registry};
 
 /// Most bytes of diffs of one call.
 const MAX_DIFFS: usize = 64 * 1024;
-
-/// Whether calls of this tool can be previewed.
-pub fn previews(tool: &str) -> bool {
-    matches!(tool, "write" | "edit" | "multiedit" | "apply_patch")
-}
 
 /// The files that a call would change. Reads and compares files, which takes a moment, and writes
 /// nothing.
@@ -29,7 +19,7 @@ pub fn previews(tool: &str) -> bool {
 /// `None` if no preview is possible: the workspace is on another machine, the call changes no files or would fail, a file is not text or
 /// is over 1 MiB, or a path resolves differently now.
 pub fn preview(resolved: &Resolution, cx: &Workspace) -> Option<Vec<FilePreview>> {
-    if !previews(&resolved.name) || cx.remote.is_some() {
+    if registry::kind_of(&resolved.name) != ToolKind::Edit || cx.remote.is_some() {
         return None;
     }
     let mut files = planned(resolved, cx).ok()?;
@@ -59,22 +49,7 @@ fn planned(resolved: &Resolution, cx: &Workspace) -> Result<Vec<FilePreview>, Er
             return Err(Error::TooLarge(format!("{} is too large to show.", path.display())));
         }
     }
-    let (name, input) = (tool.name(), &plan.input);
-    if name == "apply_patch" {
-        return args::parse::<apply_patch::Args>(name, input)?.proposed(&plan.paths, cx);
-    }
-    let (path, texts) = (paths::only(plan.paths)?, TextFiles::of_workspace(cx));
-    let would_be = match name {
-        "write" => args::parse::<write::Args>(name, input)?.proposed(&path, &texts)?,
-        "edit" => args::parse::<edit::Args>(name, input)?.proposed(&path, &texts)?,
-        "multiedit" => args::parse::<multiedit::Args>(name, input)?.proposed(&path, &texts)?,
-        _ => return Ok(Vec::new()),
-    };
-    let ProposedFile { name, before, after } = would_be;
-    if u64::try_from(after.len()).is_ok_and(|bytes| bytes > MAX_FILE) {
-        return Err(Error::TooLarge(format!("{} would be too large to show.", path.display())));
-    }
-    Ok(vec![FilePreview::new(&name, &path, &diff::describe(&name, before.as_deref(), &after))])
+    tool.preview(plan, cx)
 }
 
 #[cfg(test)]

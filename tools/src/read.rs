@@ -14,7 +14,7 @@ use crate::args::WholeNumber;
 use crate::lines::{self, LineRange, Window};
 use crate::media::{self, Media};
 use crate::text_files::TextFiles;
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::{
     Context, Error, Output, OutputLimits, Plan, Workspace, confined, instructions, nearby, paths,
     seen, skills, spill, text,
@@ -55,6 +55,7 @@ impl Typed for Read {
     type Args = Args;
     const NAME: &'static str = "read";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/read.md");
+    const KIND: ToolKind = ToolKind::Read;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

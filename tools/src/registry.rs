@@ -1,4 +1,4 @@
-//! The list of tools, and the steps of every call: resolve, run, limit the output.
+//! The steps of every call: resolve, run, limit the output.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use leftfold_events::Json;
 use leftfold_events::event::{BatchCall, CallKind, CallSpec, Class, Resolution};
+use leftfold_events::rules::{self, Rule};
 use leftfold_events::state::Outcome;
 use leftfold_events::state::batch::Part;
 use leftfold_events::turn_config::STRUCTURED_OUTPUT;
 use leftfold_files::texts::Texts;
 use serde_json::json;
 
-use crate::protected;
-use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, Workspace};
-use crate::{
-    Error, apply_patch, bash, batch, edit, elicit, glob, grep, invalid, lsp, multiedit, paths,
-    plan_switch, question, read, remote, skill, structured_output, task, text, todoread, todowrite,
-    truncate, webfetch, websearch, write,
-};
+use crate::apply_patch::ApplyPatch;
+use crate::tool::{self, Context, Output, Plan, Sandbox, Tool, ToolKind, Typed, Workspace};
+use crate::{Error, TOOLS, elicit, paths, protected, read, remote, text, truncate};
 
 /// Most bytes of a tool's name that an error quotes.
 const MAX_NAME: usize = 200;
@@ -29,35 +26,29 @@ const MAX_NAMES: usize = 4_000;
 /// Most bytes of a title, which often is text of the model.
 const MAX_TITLE: usize = 2_000;
 
-/// Every tool. To add one, write its file and its description in `prompts/tools/`, and add a line
-/// here.
-pub static TOOLS: &[&dyn Tool] = &[
-    &read::Read,
-    &write::Write,
-    &edit::Edit,
-    &glob::Glob,
-    &grep::Grep,
-    &bash::Bash,
-    &batch::Batch,
-    &question::Question,
-    &apply_patch::ApplyPatch,
-    &multiedit::MultiEdit,
-    &todowrite::TodoWrite,
-    &todoread::TodoRead,
-    &webfetch::WebFetch,
-    &websearch::WebSearch,
-    &websearch::CodeSearch,
-    &lsp::Lsp,
-    &skill::Skill,
-    &task::Task,
-    &plan_switch::PlanEnter,
-    &plan_switch::PlanExit,
-    &invalid::Invalid,
-    &structured_output::StructuredOutput,
-];
-
 pub fn find(name: &str) -> Option<&'static dyn Tool> {
     TOOLS.iter().copied().find(|tool| tool.name() == name)
+}
+
+/// What the tool with this name does; `Other` for a tool that is not built in.
+pub fn kind_of(name: &str) -> ToolKind {
+    find(name).map_or(ToolKind::Other, Tool::kind)
+}
+
+/// The permission of a tool in rules. Tools that change files share the permission `edit`; so does `patch`, a name that
+/// settings of OpenCode have.
+pub fn permission_of(tool: &str) -> &str {
+    if tool == "patch" || kind_of(tool) == ToolKind::Edit { "edit" } else { tool }
+}
+
+/// Whether `tool` is not offered to models: the last rule that names it denies everything, in `rules` or in a list
+/// of `restrictions`.
+pub fn hides<'a>(
+    rules: &[Rule],
+    restrictions: impl Iterator<Item = &'a [Rule]>,
+    tool: &str,
+) -> bool {
+    rules::denies_all(rules, restrictions, permission_of(tool))
 }
 
 /// The tools that models can see.
@@ -69,10 +60,8 @@ pub fn model_tools() -> impl Iterator<Item = &'static dyn Tool> {
 /// `apply_patch`; all others get the tools that replace text.
 pub fn tools_for_model(model_id: &str) -> Vec<&'static dyn Tool> {
     let patches = writes_patches(model_id);
-    let fits = |tool: &&dyn Tool| match tool.name() {
-        "apply_patch" => patches,
-        "edit" | "write" | "multiedit" => !patches,
-        _ => true,
+    let fits = |tool: &&dyn Tool| {
+        tool.kind() != ToolKind::Edit || (tool.name() == ApplyPatch::NAME) == patches
     };
     model_tools().filter(fits).collect()
 }
@@ -352,6 +341,7 @@ fn timed_out(mut output: Output, limit: u64) -> Output {
 #[cfg(test)]
 mod tests {
     use leftfold_events::event::Class;
+    use leftfold_events::rules::{Action, defaults};
 
     use super::*;
     use crate::external;
@@ -433,6 +423,41 @@ mod tests {
             assert!(names.contains(&"read") && names.contains(&"bash"), "{model}");
             assert!(!names.contains(&"invalid"), "{model}");
         }
+    }
+
+    #[test]
+    fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
+        let deny = |permission: &str, pattern: &str| Rule::new(permission, pattern, Action::Deny);
+        let allow = |permission: &str, pattern: &str| Rule::new(permission, pattern, Action::Allow);
+        for (rules, tool, hidden) in [
+            (vec![deny("edit", "*")], "edit", true),
+            (vec![deny("edit", "*")], "write", true),
+            (vec![deny("edit", "*")], "apply_patch", true),
+            (vec![deny("edit", "*")], "multiedit", true),
+            (vec![deny("edit", "*")], "patch", true),
+            (vec![deny("edit", "*")], "read", false),
+            (vec![deny("write", "*")], "write", false),
+            (vec![deny("edit", "src/*")], "write", false),
+            (vec![deny("edit", "**")], "write", false),
+            (vec![deny("edit", "*"), allow("edit", "docs/*")], "write", false),
+            (vec![allow("edit", "docs/*"), deny("edit", "*")], "write", true),
+            (vec![deny("edit", "*"), allow("bash", "*")], "write", true),
+            (vec![deny("*", "*")], "bash", true),
+            (vec![deny("*", "*"), allow("bash", "*")], "bash", false),
+            (vec![deny("*", "*"), allow("bash", "git *")], "bash", false),
+            (vec![deny("*", "*"), allow("bash", "*")], "read", true),
+            (vec![deny("bash", "*"), allow("*", "*")], "bash", false),
+            (vec![Rule::new("bash", "*", Action::Ask)], "bash", false),
+            (vec![deny("mcp_*", "*")], "mcp_files_read", true),
+            (Vec::new(), "bash", false),
+            (defaults(), "bash", false),
+            (defaults(), "question", true),
+        ] {
+            assert_eq!(hides(&rules, std::iter::empty(), tool), hidden, "{tool}: {rules:?}");
+        }
+        let denied = [vec![deny("edit", "*")]];
+        assert!(hides(&defaults(), denied.iter().map(Vec::as_slice), "write"));
+        assert!(!hides(&defaults(), std::iter::empty(), "write"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use leftfold_events::event::Class;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, todowrite};
 
 #[derive(Debug)]
@@ -19,6 +19,7 @@ impl Typed for TodoRead {
     type Args = Args;
     const NAME: &'static str = "todoread";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/todoread.md");
+    const KIND: ToolKind = ToolKind::Think;
 
     fn plan(_: &Args, _: &Workspace) -> Result<Plan, Error> {
         Ok(Plan::new(Class::Read).allowed_by("todoread"))

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::{Context, Error, Output, Plan, Workspace};
 
 #[derive(Debug)]
@@ -69,6 +69,7 @@ impl Typed for TodoWrite {
     type Args = Args;
     const NAME: &'static str = "todowrite";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/todowrite.md");
+    const KIND: ToolKind = ToolKind::Think;
 
     fn plan(_: &Args, _: &Workspace) -> Result<Plan, Error> {
         Ok(Plan::new(Class::Write).allowed_by("todowrite"))

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::diff::FilePreview;
 use crate::elicit::{self, Elicit};
 use crate::formatter::Formatting;
 use crate::host::Host;
@@ -36,6 +37,19 @@ pub(crate) const TIMEOUT: u64 = 60_000;
 /// Receives the end of a running tool's output so far.
 pub type Progress = Arc<dyn Fn(String) + Send + Sync>;
 
+/// What a tool does. Rules, previews and editors treat all tools of a kind alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    Read,
+    /// Changes the text of files. Its permission is `edit`.
+    Edit,
+    Search,
+    Execute,
+    Fetch,
+    Think,
+    Other,
+}
+
 /// A tool with any type of arguments. Built-in tools implement [`Typed`] and get this for free.
 pub trait Tool: Send + Sync {
     fn name(&self) -> &'static str;
@@ -45,6 +59,10 @@ pub trait Tool: Send + Sync {
 
     /// JSON Schema of the arguments.
     fn schema(&self) -> Json;
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Other
+    }
 
     /// Whether models see it in their list of tools.
     fn is_listed(&self) -> bool;
@@ -59,6 +77,14 @@ pub trait Tool: Send + Sync {
     /// # Errors
     /// Invalid arguments; paths that cannot be resolved.
     fn plan(&self, input: &Json, cx: &Workspace) -> Result<Plan, Error>;
+
+    /// The files that `plan` would change, for the person who is asked. Reads files, writes nothing.
+    ///
+    /// # Errors
+    /// As for the run; a file is too large to show.
+    fn preview(&self, _: Plan, _: &Workspace) -> Result<Vec<FilePreview>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Does what `plan` says, on the plan's paths.
     fn run(&self, plan: Plan, cx: Context) -> BoxFuture<'static, Output>;
@@ -175,6 +201,7 @@ pub(crate) trait Typed: Send + Sync {
     type Args: DeserializeOwned + Serialize + JsonSchema + Send + 'static;
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
+    const KIND: ToolKind = ToolKind::Other;
     const LISTED: bool = true;
     const USES_WORKSPACE: bool = false;
 
@@ -185,6 +212,11 @@ pub(crate) trait Typed: Send + Sync {
 
     /// Plans a call: `class`, `access`, `paths`, `timeout` and `kind`.
     fn plan(args: &Self::Args, cx: &Workspace) -> Result<Plan, Error>;
+
+    /// The files that a call would change. Tools of the kind `Edit` have them.
+    fn preview(_: &Self::Args, _: Vec<PathBuf>, _: &Workspace) -> Result<Vec<FilePreview>, Error> {
+        Ok(Vec::new())
+    }
 
     fn run(
         args: Self::Args,
@@ -206,6 +238,10 @@ impl<T: Typed> Tool for T {
         args::schema::<T::Args>()
     }
 
+    fn kind(&self) -> ToolKind {
+        T::KIND
+    }
+
     fn is_listed(&self) -> bool {
         T::LISTED
     }
@@ -218,6 +254,10 @@ impl<T: Typed> Tool for T {
         let args = T::known(args::parse(T::NAME, input)?, cx);
         let plan = T::plan(&args, cx)?;
         Ok(Plan { input: args::normal(&args), ..plan })
+    }
+
+    fn preview(&self, plan: Plan, cx: &Workspace) -> Result<Vec<FilePreview>, Error> {
+        T::preview(&args::parse(T::NAME, &plan.input)?, plan.paths, cx)
     }
 
     fn run(&self, plan: Plan, cx: Context) -> BoxFuture<'static, Output> {

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::diff::ProposedFile;
+use crate::diff::{FilePreview, MAX_FILE};
 use crate::text_files::TextFiles;
-use crate::tool::{Seen, Typed};
+use crate::tool::{Seen, ToolKind, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen};
 
 #[derive(Debug)]
@@ -29,10 +29,23 @@ impl Typed for Write {
     type Args = Args;
     const NAME: &'static str = "write";
     const DESCRIPTION: &'static str = include_str!("../../prompts/tools/write.md");
+    const KIND: ToolKind = ToolKind::Edit;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         Ok(paths::resolve(&args.file_path, cx)?.judged(Plan::new(Class::Write), "edit"))
+    }
+
+    fn preview(
+        args: &Args,
+        paths: Vec<PathBuf>,
+        cx: &Workspace,
+    ) -> Result<Vec<FilePreview>, Error> {
+        previewing(&args.file_path, paths, cx, |path, texts| {
+            let found = confined::lookup(path)?;
+            let before = found.map(|found| texts.load(path, &found, &Seen::new())).transpose()?;
+            Ok((before.map(|held| held.text), args.content.clone()))
+        })
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
@@ -57,14 +70,20 @@ pub(crate) async fn changing(
     changing.await.map_err(|error| Error::Io(format!("Writing failed: {error}.")))?
 }
 
-impl Args {
-    /// The file now, if it is text, and after the write. Writes nothing.
-    pub(crate) fn proposed(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
-        let found = confined::lookup(path)?;
-        let before = found.map(|found| texts.load(path, &found, &Seen::new())).transpose()?;
-        let before = before.map(|held| held.text);
-        Ok(ProposedFile { name: self.file_path.clone(), before, after: self.content.clone() })
+/// The preview of a call that changes the one file `name`. `change` returns its text before, if the file exists, and
+/// after.
+pub(crate) fn previewing(
+    name: &str,
+    paths: Vec<PathBuf>,
+    cx: &Workspace,
+    change: impl FnOnce(&Path, &TextFiles) -> Result<(Option<String>, String), Error>,
+) -> Result<Vec<FilePreview>, Error> {
+    let path = paths::only(paths)?;
+    let (before, after) = change(&path, &TextFiles::of_workspace(cx))?;
+    if u64::try_from(after.len()).is_ok_and(|bytes| bytes > MAX_FILE) {
+        return Err(Error::TooLarge(format!("{} would be too large to show.", path.display())));
     }
+    Ok(vec![FilePreview::of_texts(name, &path, before.as_deref(), &after)])
 }
 
 fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Output, Error> {

@@ -6,15 +6,16 @@ use agent_client_protocol::v1::schema::{Diff, ToolCallContent, ToolCallLocation,
 use leftfold_events::event::{Class, Finished};
 use leftfold_view::{Call, DiffLine, FileDiff, LineKind};
 
-/// The kind of a tool call, by the tool's name if that is more specific than its class.
+/// The kind of a tool call, by the tool if that is more specific than its class. A model's `list` becomes `read`.
 pub(super) fn kind(name: &str, class: Option<Class>) -> ToolKind {
-    match (name, class) {
-        ("read", _) => ToolKind::Read,
-        ("write" | "edit" | "multiedit" | "apply_patch", _) => ToolKind::Edit,
-        ("glob" | "grep" | "list" | "websearch" | "codesearch", _) => ToolKind::Search,
-        ("bash", _) => ToolKind::Execute,
-        ("webfetch", _) => ToolKind::Fetch,
-        ("todoread" | "todowrite", _) => ToolKind::Think,
+    match (leftfold_tools::kind_of(name), class) {
+        (leftfold_tools::ToolKind::Read, _) => ToolKind::Read,
+        (leftfold_tools::ToolKind::Edit, _) => ToolKind::Edit,
+        (leftfold_tools::ToolKind::Search, _) => ToolKind::Search,
+        (leftfold_tools::ToolKind::Execute, _) => ToolKind::Execute,
+        (leftfold_tools::ToolKind::Fetch, _) => ToolKind::Fetch,
+        (leftfold_tools::ToolKind::Think, _) => ToolKind::Think,
+        (leftfold_tools::ToolKind::Other, _) if name == "list" => ToolKind::Search,
         (_, Some(Class::Read)) => ToolKind::Read,
         (_, Some(Class::Write)) => ToolKind::Edit,
         (_, Some(Class::Command)) => ToolKind::Execute,

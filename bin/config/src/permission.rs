@@ -1,7 +1,8 @@
 //! Permission rules from settings. Their order is that of the file: the last match wins.
 
 use indexmap::IndexMap;
-use leftfold_events::rules::{self, Rule, permission_of};
+use leftfold_events::rules::{self, Rule};
+use leftfold_tools::permission_of;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -266,14 +266,6 @@ pub fn only_denying(rule: Rule) -> Rule {
     Rule { action, ..rule }
 }
 
-/// The permission of a tool in rules. Tools that change files share the permission `edit`.
-pub fn permission_of(tool: &str) -> &str {
-    match tool {
-        "write" | "apply_patch" | "multiedit" | "patch" => "edit",
-        other => other,
-    }
-}
-
 /// Permissions whose patterns are paths: relative inside of the worktree, absolute elsewhere.
 const OF_PATHS: [&str; 4] = ["read", "edit", "list", PROTECTED_FILE];
 
@@ -307,15 +299,14 @@ fn path_pattern(pattern: &str, worktree: &str) -> String {
     inside.map_or_else(|| full.clone(), str::to_owned)
 }
 
-/// Whether `tool` is not offered to models: the last rule that names it denies everything, in `rules` or in a list
-/// of `restrictions`.
-pub fn hides<'a>(
+/// Whether the last rule that names `permission` denies everything, in `rules` or in a list of `restrictions`.
+pub fn denies_all<'a>(
     rules: &[Rule],
     mut restrictions: impl Iterator<Item = &'a [Rule]>,
-    tool: &str,
+    permission: &str,
 ) -> bool {
     let denies_all = |rules: &[Rule]| {
-        let last = rules.iter().rfind(|rule| matches(&rule.permission, permission_of(tool)));
+        let last = rules.iter().rfind(|rule| matches(&rule.permission, permission));
         last.is_some_and(|rule| rule.pattern == "*" && rule.action == Action::Deny)
     };
     denies_all(rules) || restrictions.any(denies_all)

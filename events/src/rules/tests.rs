@@ -227,38 +227,6 @@ fn the_last_match_wins() {
 }
 
 #[test]
-fn a_tool_is_hidden_only_by_a_last_rule_that_denies_everything() {
-    let deny = |permission: &str, pattern: &str| Rule::new(permission, pattern, Action::Deny);
-    let allow = |permission: &str, pattern: &str| Rule::new(permission, pattern, Action::Allow);
-    for (rules, tool, hidden) in [
-        (vec![deny("edit", "*")], "edit", true),
-        (vec![deny("edit", "*")], "write", true),
-        (vec![deny("edit", "*")], "apply_patch", true),
-        (vec![deny("edit", "*")], "multiedit", true),
-        (vec![deny("edit", "*")], "patch", true),
-        (vec![deny("edit", "*")], "read", false),
-        (vec![deny("write", "*")], "write", false),
-        (vec![deny("edit", "src/*")], "write", false),
-        (vec![deny("edit", "**")], "write", false),
-        (vec![deny("edit", "*"), allow("edit", "docs/*")], "write", false),
-        (vec![allow("edit", "docs/*"), deny("edit", "*")], "write", true),
-        (vec![deny("edit", "*"), allow("bash", "*")], "write", true),
-        (vec![deny("*", "*")], "bash", true),
-        (vec![deny("*", "*"), allow("bash", "*")], "bash", false),
-        (vec![deny("*", "*"), allow("bash", "git *")], "bash", false),
-        (vec![deny("*", "*"), allow("bash", "*")], "read", true),
-        (vec![deny("bash", "*"), allow("*", "*")], "bash", false),
-        (vec![Rule::new("bash", "*", Action::Ask)], "bash", false),
-        (vec![deny("mcp_*", "*")], "mcp_files_read", true),
-        (Vec::new(), "bash", false),
-        (defaults(), "bash", false),
-        (defaults(), "question", true),
-    ] {
-        assert_eq!(hides(&rules, std::iter::empty(), tool), hidden, "{tool}: {rules:?}");
-    }
-}
-
-#[test]
 fn restrictions_only_make_verdicts_stricter() {
     let each = |rules: &[&str]| rules.iter().map(|text| rule(text)).collect::<Vec<_>>();
     for (rules, restrictions, permission, pattern, action) in [
@@ -280,9 +248,6 @@ fn restrictions_only_make_verdicts_stricter() {
             evaluate_restricted(&each(rules), lists.iter().map(Vec::as_slice), permission, pattern);
         assert_eq!(found, action, "{permission} {pattern}: {rules:?}, {restrictions:?}");
     }
-    let denied = [each(&["deny edit *"])];
-    assert!(hides(&defaults(), denied.iter().map(Vec::as_slice), "write"));
-    assert!(!hides(&defaults(), std::iter::empty(), "write"));
 }
 
 #[test]

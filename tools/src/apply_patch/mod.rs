@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::WrittenTo;
 use crate::text_files::TextFiles;
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::{Context, Error, FilePreview, Output, Plan, Seen, Workspace, locks, paths, seen};
 use commit::{Stage, Write};
 use files::{Base, File, FileState, Files};
@@ -50,10 +50,20 @@ impl Typed for ApplyPatch {
     type Args = Args;
     const NAME: &'static str = "apply_patch";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/apply_patch.md");
+    const KIND: ToolKind = ToolKind::Edit;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         plan_of(&parse::parse(&args.patch_text)?, cx)
+    }
+
+    fn preview(
+        args: &Args,
+        paths: Vec<PathBuf>,
+        cx: &Workspace,
+    ) -> Result<Vec<FilePreview>, Error> {
+        let base = Base { texts: &TextFiles::of_workspace(cx), seen: &Seen::new() };
+        Ok(report::previews(&args.files(&paths, cx, &base)?))
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
@@ -126,16 +136,6 @@ impl Args {
     fn files(&self, judged: &[PathBuf], cx: &Workspace, base: &Base<'_>) -> Result<Files, Error> {
         let sections = parse::parse(&self.patch_text)?;
         Files::plan(&sections, |given| within(given, judged, cx), base)
-    }
-
-    /// The changes as previews. Writes nothing.
-    pub(crate) fn proposed(
-        &self,
-        judged: &[PathBuf],
-        cx: &Workspace,
-    ) -> Result<Vec<FilePreview>, Error> {
-        let base = Base { texts: &TextFiles::of_workspace(cx), seen: &Seen::new() };
-        Ok(report::previews(&self.files(judged, cx, &base)?))
     }
 }
 

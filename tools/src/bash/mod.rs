@@ -20,7 +20,7 @@ use crate::args::WholeNumber;
 use crate::command::{self, CommandResult};
 use crate::protected::{self, ProtectedPlaces};
 use crate::sandbox::Denied;
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::{Context, Error, Output, Plan, Workspace, args, host_terminal, paths};
 
 /// Default time limit in milliseconds.
@@ -100,6 +100,7 @@ impl Typed for Bash {
     type Args = Args;
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/bash.md");
+    const KIND: ToolKind = ToolKind::Execute;
     const USES_WORKSPACE: bool = true;
 
     /// Without a sandbox the arguments about it are unknown, as all others that are not in the schema.

@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::diff::ProposedFile;
+use crate::diff::FilePreview;
 use crate::text_files::{LoadedText, TextFiles};
-use crate::tool::{Seen, Typed};
+use crate::tool::{Seen, ToolKind, Typed};
 use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, diff, nearby, paths, seen, write,
 };
@@ -71,13 +71,6 @@ impl Args {
             new_string: self.new_string.clone(),
             replace_all: self.replace_all,
         }
-    }
-
-    /// The file now and after the edit. Writes nothing.
-    pub(crate) fn proposed(&self, path: &Path, texts: &TextFiles) -> Result<ProposedFile, Error> {
-        let (_, before) = load(path, &Seen::new(), texts)?;
-        let after = self.change().apply(before.as_deref(), path)?.text().to_owned();
-        Ok(ProposedFile { name: self.file_path.clone(), before, after })
     }
 }
 
@@ -184,11 +177,24 @@ impl Typed for Edit {
     type Args = Args;
     const NAME: &'static str = "edit";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/edit.md");
+    const KIND: ToolKind = ToolKind::Edit;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         args.change().check()?;
         Ok(paths::resolve(&args.file_path, cx)?.judged(Plan::new(Class::Write), "edit"))
+    }
+
+    fn preview(
+        args: &Args,
+        paths: Vec<PathBuf>,
+        cx: &Workspace,
+    ) -> Result<Vec<FilePreview>, Error> {
+        write::previewing(&args.file_path, paths, cx, |path, texts| {
+            let (_, before) = load(path, &Seen::new(), texts)?;
+            let after = args.change().apply(before.as_deref(), path)?.text().to_owned();
+            Ok((before, after))
+        })
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::newest::Newest;
 use crate::pattern::{self, Pattern};
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::walk::{self, Left, Unreadable};
 use crate::{Context, Error, Output, Plan, Workspace, confined, nearby, paths, truncate};
 
@@ -68,6 +68,7 @@ impl Typed for Glob {
     type Args = Args;
     const NAME: &'static str = "glob";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/glob.md");
+    const KIND: ToolKind = ToolKind::Search;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

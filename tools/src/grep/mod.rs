@@ -19,7 +19,7 @@ use serde_json::json;
 use self::search::{Line, Searching};
 use crate::newest::Newest;
 use crate::pattern::Pattern;
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::walk::{self, Left, Unreadable};
 use crate::{
     Context, Error, Output, Plan, Workspace, args, confined, glob, nearby, paths, spill, text,
@@ -83,6 +83,7 @@ impl Typed for Grep {
     type Args = Args;
     const NAME: &'static str = "grep";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/grep.md");
+    const KIND: ToolKind = ToolKind::Search;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::args::WholeNumber;
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::webfetch::page::{Page, Shape};
 use crate::{Context, Elicitation, Error, Output, Plan, Workspace, address, media, text};
 
@@ -81,6 +81,7 @@ impl Typed for WebFetch {
     type Args = Args;
     const NAME: &'static str = "webfetch";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/webfetch.md");
+    const KIND: ToolKind = ToolKind::Fetch;
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::args::WholeNumber;
 use crate::search_service::{Scope, SearchService, SearchVendor};
-use crate::tool::Typed;
+use crate::tool::{ToolKind, Typed};
 use crate::webfetch::{body, client, header};
 use crate::{Context, Error, Output, Plan, Workspace, address, quoted, text};
 
@@ -82,6 +82,7 @@ impl Typed for WebSearch {
     type Args = Args;
     const NAME: &'static str = "websearch";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/websearch.md");
+    const KIND: ToolKind = ToolKind::Search;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         plan(Scope::Web, args, cx)
@@ -99,6 +100,7 @@ impl Typed for CodeSearch {
     type Args = Args;
     const NAME: &'static str = "codesearch";
     const DESCRIPTION: &'static str = include_str!("../../../prompts/tools/codesearch.md");
+    const KIND: ToolKind = ToolKind::Search;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
         plan(Scope::Code, args, cx)

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use leftfold_events::event::Resolution;
+use leftfold_tools::ToolKind;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 
@@ -17,6 +18,9 @@ const MAX_DIFF: usize = 32 * 1024;
 /// The members `filepath` and `diff` of a permission's metadata; nothing if the call is not one that
 /// edits files.
 pub(super) fn of_call(call: &Resolution, directory: &str) -> Map<String, Value> {
+    if leftfold_tools::kind_of(&call.name) != ToolKind::Edit {
+        return Map::new();
+    }
     let input = call.input.value();
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let path = call.paths.first().map_or_else(|| text(&input, "filePath"), Clone::clone);
@@ -30,12 +34,14 @@ pub(super) fn of_call(call: &Resolution, directory: &str) -> Map<String, Value> 
     };
     let replaced =
         |value: &Value| hunks(&whole(&text(value, "oldString")), &whole(&text(value, "newString")));
-    let mut diff = match call.name.as_str() {
-        "write" => hunks("", &text(&input, "content")),
-        "edit" => replaced(&input),
-        "multiedit" => input["edits"].as_array().into_iter().flatten().map(replaced).collect(),
-        "apply_patch" => of_patch(&text(&input, "patchText")),
-        _ => return Map::new(),
+    let mut diff = if let Some(patch) = input["patchText"].as_str() {
+        of_patch(patch)
+    } else if let Some(content) = input["content"].as_str() {
+        hunks("", content)
+    } else if let Some(edits) = input["edits"].as_array() {
+        edits.iter().map(replaced).collect()
+    } else {
+        replaced(&input)
     };
     if diff.len() > MAX_DIFF {
         // at a line: a part of a secret would not be recognised

@@ -208,7 +208,7 @@ fn silent(name: &str, about: &str) -> Agent {
 
 #[cfg(test)]
 mod tests {
-    use leftfold_events::rules::{self, defaults, evaluate};
+    use leftfold_events::rules::{defaults, evaluate};
     use serde_json::json;
 
     use super::*;
@@ -265,7 +265,7 @@ mod tests {
             for tool in ["read", "bash", "edit", "webfetch"] {
                 let gone = agent.hidden || (agent.name == "explore" && tool == "edit");
                 assert_eq!(
-                    rules::hides(&rules, [].into_iter(), tool),
+                    leftfold_tools::hides(&rules, [].into_iter(), tool),
                     gone,
                     "{}: {tool}",
                     agent.name

@@ -143,7 +143,7 @@ fn tools(turn_settings: &TurnSettings, rules: &[Rule]) -> Vec<ToolSpec> {
     }
     let mut offered = leftfold_tools::tools_for_model(&turn_settings.model.id);
     let options = &turn_settings.options;
-    offered.retain(|tool| !rules::hides(rules, options.restricting(), tool.name()));
+    offered.retain(|tool| !leftfold_tools::hides(rules, options.restricting(), tool.name()));
     offered.retain(|tool| tool.name() != "question" || turn_settings.options.ask == AskMode::Ask);
     offered.retain(|tool| plan::offers(turn_settings, tool.name()));
     offered.retain(|tool| !turn_settings.missing_tools.contains(&tool.name()));
@@ -167,7 +167,7 @@ pub fn extend(
         return;
     }
     for tool in tools {
-        if rules::hides(&config.rules, config.options.restricting(), &tool.name) {
+        if leftfold_tools::hides(&config.rules, config.options.restricting(), &tool.name) {
             continue;
         }
         if let Some(source) = source(&tool.name) {

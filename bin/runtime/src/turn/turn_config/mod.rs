@@ -484,7 +484,7 @@ fn gone(why: &str) {
 /// The rule by which a prompt leaves a tool out, or makes an exception.
 fn tool_rule((tool, is_on): (&String, &bool)) -> Rule {
     let action = if *is_on { Action::Allow } else { Action::Deny };
-    Rule::new(rules::permission_of(tool), "*", action)
+    Rule::new(leftfold_tools::permission_of(tool), "*", action)
 }
 
 /// Rules for the tools that `experimental` takes from every agent or from subagents, with their places.
