@@ -77,8 +77,9 @@ fn writes_patches(model_id: &str) -> bool {
 /// becomes `invalid`.
 pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     let mut resolution = resolve_leniently(call, cx);
+    let tool = find(&resolution.name);
     // an executor has looked at its own files
-    if !remote::is_elsewhere(find(&resolution.name), &resolution, cx) {
+    if tool.and_then(|tool| remote::runner(tool, &resolution, cx)).is_none() {
         protected::add_access(&mut resolution, cx);
     }
     cx.secrets.redact_resolution(&mut resolution);
@@ -120,10 +121,10 @@ fn resolve_leniently(call: &CallSpec, cx: &Workspace) -> Resolution {
 
 fn resolve_built_in(tool: &dyn Tool, call: &CallSpec, cx: &Workspace) -> Resolution {
     match cx.secrets.put_back(&call.input) {
-        Ok(input) => match remote::of(tool, &input, cx) {
-            Some(remote) => remote::resolve(remote, tool, call, cx),
-            None => tool.resolve(&input, cx),
-        },
+        Ok(input) => {
+            let remote = remote::resolve(tool, call, &input, cx);
+            remote.unwrap_or_else(|| tool.resolve(&input, cx))
+        }
         Err(unknown) => tool::refused(tool.name(), &call.input, &unknown.into()),
     }
 }
@@ -166,16 +167,15 @@ pub async fn run(resolved: &Resolution, cx: Context) -> Output {
     if let Err(error) = note_texts(resolved, &cx).await {
         return Output::failed(&error);
     }
-    if find(&resolved.name).is_none() {
+    let tool = find(&resolved.name);
+    if tool.is_none() {
         for source in &cx.workspace.sources {
             if let Some(output) = source.run(resolved, &cx).await {
                 return finished(output, &cx.workspace, &cx.call);
             }
         }
     }
-    if remote::is_elsewhere(find(&resolved.name), resolved, &cx.workspace)
-        && let Some(remote) = &cx.workspace.remote
-    {
+    if let Some(remote) = tool.and_then(|tool| remote::runner(tool, resolved, &cx.workspace)) {
         let output = remote.run(resolved, &cx).await;
         return finished(output, &cx.workspace, &cx.call);
     }

@@ -1,4 +1,4 @@
-//! Which calls run beside a workspace on another machine, through an executor, and what it may answer.
+//! Chooses the calls that run beside a workspace on another machine, through an executor, and checks how it resolves them.
 //!
 //! Only tools that work in the workspace go there. The full texts of cut outputs that this node has saved stay
 //! here, so calls that read those alone run here.
@@ -11,34 +11,31 @@ use leftfold_events::event::{CallKind, CallSpec, Class, Resolution};
 use crate::tool::{self, RemoteWorkspace, Tool, Workspace};
 use crate::{Error, paths};
 
-/// The executor that has to resolve this call. `None`: this machine does.
-pub(crate) fn of<'a>(
+/// The executor that runs a call of `tool` that was resolved like this. `None`: this machine does.
+pub(crate) fn runner<'a>(
     tool: &dyn Tool,
-    input: &Json,
+    resolved: &Resolution,
     cx: &'a Workspace,
 ) -> Option<&'a dyn RemoteWorkspace> {
     let remote = cx.remote.as_deref().filter(|_| tool.uses_workspace())?;
-    let is_here = names_own_text(input, cx) && {
-        let resolved = tool.resolve(input, cx);
-        resolved.error.is_none() && reads_own_texts(&resolved, cx)
-    };
-    (!is_here).then_some(remote)
-}
-
-/// Whether an executor runs what was resolved.
-pub(crate) fn is_elsewhere(tool: Option<&dyn Tool>, resolved: &Resolution, cx: &Workspace) -> bool {
-    let uses_workspace = tool.is_some_and(Tool::uses_workspace);
-    cx.remote.is_some() && uses_workspace && !reads_own_texts(resolved, cx)
+    (!reads_own_texts(resolved, cx)).then_some(remote)
 }
 
 /// The description of a call before it runs, as the executor made it. It chooses neither another tool nor what the session
-/// does with the call.
+/// does with the call. `None`: this machine resolves the call.
 pub(crate) fn resolve(
-    remote: &dyn RemoteWorkspace,
     tool: &dyn Tool,
     call: &CallSpec,
+    input: &Json,
     cx: &Workspace,
-) -> Resolution {
+) -> Option<Resolution> {
+    let remote = cx.remote.as_deref().filter(|_| tool.uses_workspace())?;
+    if names_own_text(input, cx) {
+        let resolved = tool.resolve(input, cx);
+        if resolved.error.is_none() {
+            runner(tool, &resolved, cx)?;
+        }
+    }
     let call = CallSpec { name: tool.name().to_owned(), ..call.clone() };
     let found = remote.resolve(&call, cx);
     let is_of_workspace = match found.kind {
@@ -48,14 +45,14 @@ pub(crate) fn resolve(
         CallKind::Batch { .. } | CallKind::SwitchAgent { .. } | CallKind::StructuredOutput => false,
     };
     if found.name == call.name && is_of_workspace {
-        return found;
+        return Some(found);
     }
     let error = Error::External {
         kind: "executor_refused",
         message: "The executor answered with a call of another kind, so nothing was done."
             .to_owned(),
     };
-    tool::refused(tool.name(), &call.input, &error)
+    Some(tool::refused(tool.name(), &call.input, &error))
 }
 
 /// Whether an argument is the path of a text that this node has saved.
