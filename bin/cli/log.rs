@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use leftfold_events::{Seq, SessionId};
+use leftfold_export::{FORMATS, Format as ExportFormat};
 
 use super::{Format, PageArgs};
 use super::{amounts, examples};
@@ -115,8 +117,8 @@ pub(crate) struct Export {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: ExportFormat,
+    #[arg(long, value_parser = export_format(), default_value = FORMATS[0].name)]
+    pub(crate) format: &'static ExportFormat,
 }
 
 #[derive(Debug, Args)]
@@ -134,26 +136,11 @@ pub(crate) struct Unshare {
     pub(crate) session: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// Events as JSON lines, which `leftfold import` reads
-    #[default]
-    Jsonl,
-    /// A page that shows the run in a browser, always masked, as one file
-    Html,
-    /// A transcript in Markdown for an issue or a pull request, always masked
-    Md,
-    /// Conversations as JSON lines for fine-tuning at OpenAI, always masked
-    Openai,
-    /// Conversations as JSON lines for fine-tuning Anthropic's models, always masked
-    Anthropic,
-    /// A trajectory in the Agent Trajectory Interchange Format, always masked
-    Atif,
-    /// Tables of events, turns, requests, calls and files in a SQLite database, always masked
-    Sqlite,
-    /// Traces and metrics of OpenTelemetry, always masked; texts only if
-    /// OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`
-    Otlp,
+/// Reads the name of an export's format.
+fn export_format() -> impl TypedValueParser<Value = &'static ExportFormat> {
+    let names = FORMATS.iter().map(|format| PossibleValue::new(format.name).help(format.help));
+    let find = |name: String| FORMATS.iter().find(|format| format.name == name);
+    PossibleValuesParser::new(names).map(move |name| find(name).unwrap_or(&FORMATS[0]))
 }
 
 #[derive(Debug, Args)]

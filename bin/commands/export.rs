@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, SessionId, fold};
-use leftfold_export::{Database, Run};
+use leftfold_export::{Content, Database, Run};
 
 use super::live_line::LiveLine;
 use super::{bundle, import, otlp, whole_file};
-use crate::cli::{Export, ExportFormat, Share, Unshare};
+use crate::cli::{Export, Share, Unshare};
 use leftfold_runtime::Usage;
 use leftfold_runtime::history::History;
 use leftfold_runtime::lines::Lines;
@@ -25,21 +25,23 @@ use leftfold_runtime::session_diff;
 use leftfold_runtime::session_paths::{self, SessionPlace};
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
-    if args.format != ExportFormat::Jsonl && (args.unmasked || args.bundle) {
+    let content = args.format.content;
+    if !matches!(content, Content::Log) && (args.unmasked || args.bundle) {
         anyhow::bail!(Usage(
             "this format is always masked and has no snapshots: use `--format jsonl`".to_owned()
         ));
     }
-    if args.format != ExportFormat::Html && args.compare.is_some() {
+    let is_page = matches!(content, Content::Page);
+    if !is_page && args.compare.is_some() {
         anyhow::bail!(Usage("only a page compares sessions: use `--format html`".to_owned()));
     }
-    if args.format == ExportFormat::Otlp {
+    if matches!(content, Content::Telemetry) {
         return otlp::export(args);
     }
     if args.send || args.follow {
         anyhow::bail!(Usage("--send and --follow need `--format otlp`".to_owned()));
     }
-    if args.format == ExportFormat::Sqlite {
+    if matches!(content, Content::Database) {
         return database(args);
     }
     let [session] = args.sessions.as_slice() else {
@@ -53,19 +55,16 @@ pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     if let Some(damage) = damage.as_ref().filter(|_| args.bundle) {
         anyhow::bail!("the log is damaged, so it makes no bundle: {damage}");
     }
-    let exported = match args.format {
-        ExportFormat::Html => page(&history, args.compare.as_deref())?,
-        ExportFormat::Md => as_text(&history, leftfold_export::markdown),
-        ExportFormat::Openai => as_text(&history, leftfold_export::openai),
-        ExportFormat::Anthropic => as_text(&history, leftfold_export::anthropic),
-        ExportFormat::Atif => as_text(&history, leftfold_export::atif),
+    let exported = match content {
+        Content::Log => json_lines(args, &place, history)?,
+        Content::Page => page(&history, args.compare.as_deref())?,
+        Content::Text(format) => as_text(&history, format),
         // written above
-        ExportFormat::Sqlite | ExportFormat::Otlp => String::new(),
-        ExportFormat::Jsonl => json_lines(args, &place, history)?,
+        Content::Database | Content::Telemetry => String::new(),
     };
     drop(live);
     // nobody reads a page on a terminal
-    let is_page_for_person = args.format == ExportFormat::Html && std::io::stdout().is_terminal();
+    let is_page_for_person = is_page && std::io::stdout().is_terminal();
     match &args.output {
         Some(file) => whole_file::write(file, &exported, whole_file::FOR_OWNER)?,
         None if is_page_for_person => {

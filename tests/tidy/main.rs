@@ -576,7 +576,7 @@ const CRATES: [(&str, &[&str]); 35] = [
     ("bin/import/health", &["bin/import"]),
     ("bin/page", &["bin/view"]),
     ("bin/export", &["bin/view"]),
-    ("bin/terminal", &["bin/runtime", "bin/view"]),
+    ("bin/terminal", &["bin/runtime", "bin/view", "bin/export"]),
     ("bin/acp", &["bin/runtime", "bin/view"]),
     ("bin/http", &["bin/runtime", "bin/view", "bin/page"]),
     // the program

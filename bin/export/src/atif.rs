@@ -15,7 +15,7 @@ use crate::{Run, messages, transcript};
 const VERSION: &str = "ATIF-v1.7";
 
 /// One JSON object.
-pub fn atif(run: &Run) -> String {
+pub(crate) fn atif(run: &Run) -> String {
     let costs = costs(run);
     let cost = |session: SessionId| costs.get(&session).copied().unwrap_or_default();
     let mut logs = run.logs();

@@ -30,13 +30,101 @@ use leftfold_events::{Envelope, SessionId, mask};
 use leftfold_view::Transcript;
 use leftfold_view::clean::printable;
 
-pub use atif::atif;
 pub use junit::junit;
 pub use markdown::markdown;
 pub use measurements::{Measured, Measurement};
-pub use messages::{anthropic, openai};
 pub use otlp::{Signal, Telemetry, TelemetryOptions};
 pub use sqlite::{Database, DatabaseError};
+
+/// A format of `leftfold export` and `/export`.
+#[derive(Debug)]
+pub struct Format {
+    pub name: &'static str,
+    /// The end of the name of its files.
+    pub extension: &'static str,
+    /// What it is, for the list of the conversation.
+    pub about: &'static str,
+    /// What it is, for the help of the command.
+    pub help: &'static str,
+    pub content: Content,
+}
+
+/// The content of an export. Only a log can be unmasked and have snapshots.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// The events of one session, which can be imported.
+    Log,
+    /// A page of one session, or of two that it compares.
+    Page,
+    /// A text about one session.
+    Text(fn(&Run) -> String),
+    /// A [`Database`] of any number of sessions.
+    Database,
+    /// The [`Telemetry`] of any number of sessions.
+    Telemetry,
+}
+
+/// Every format, the usual one first. To add one that is a text, write its file, and add its `mod` line above and its
+/// row here.
+pub static FORMATS: [Format; 8] = [
+    Format {
+        name: "jsonl",
+        extension: "jsonl",
+        about: "events as JSON lines, which `leftfold import` reads",
+        help: "Events as JSON lines, which `leftfold import` reads",
+        content: Content::Log,
+    },
+    Format {
+        name: "html",
+        extension: "html",
+        about: "a page that shows the run in a browser",
+        help: "A page that shows the run in a browser, always masked, as one file",
+        content: Content::Page,
+    },
+    Format {
+        name: "md",
+        extension: "md",
+        about: "a transcript in Markdown",
+        help: "A transcript in Markdown for an issue or a pull request, always masked",
+        content: Content::Text(markdown),
+    },
+    Format {
+        name: "openai",
+        extension: "openai.jsonl",
+        about: "conversations for fine-tuning at OpenAI",
+        help: "Conversations as JSON lines for fine-tuning at OpenAI, always masked",
+        content: Content::Text(messages::openai),
+    },
+    Format {
+        name: "anthropic",
+        extension: "anthropic.jsonl",
+        about: "conversations for fine-tuning Anthropic's models",
+        help: "Conversations as JSON lines for fine-tuning Anthropic's models, always masked",
+        content: Content::Text(messages::anthropic),
+    },
+    Format {
+        name: "atif",
+        extension: "atif.json",
+        about: "a trajectory in the Agent Trajectory Interchange Format",
+        help: "A trajectory in the Agent Trajectory Interchange Format, always masked",
+        content: Content::Text(atif::atif),
+    },
+    Format {
+        name: "sqlite",
+        extension: "db",
+        about: "tables of a SQLite database",
+        help: "Tables of events, turns, requests, calls and files in a SQLite database, always masked",
+        content: Content::Database,
+    },
+    Format {
+        name: "otlp",
+        extension: "otlp.jsonl",
+        about: "traces and metrics of OpenTelemetry",
+        help: "Traces and metrics of OpenTelemetry, always masked; texts only if \
+               OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`",
+        content: Content::Telemetry,
+    },
+];
 
 /// The masked logs of a session and of its subagents, parents first. The log of a fork begins with the events that it
 /// shares.

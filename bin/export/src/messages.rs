@@ -18,12 +18,12 @@ use crate::Run;
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 /// OpenAI's shape.
-pub fn openai(run: &Run) -> String {
+pub(crate) fn openai(run: &Run) -> String {
     lines(run, openai_line)
 }
 
 /// Anthropic's shape.
-pub fn anthropic(run: &Run) -> String {
+pub(crate) fn anthropic(run: &Run) -> String {
     lines(run, anthropic_line)
 }
 

@@ -8,6 +8,7 @@ use leftfold_config::worktree_of;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Envelope, Seq, SessionId, Time, line};
+use leftfold_export::FORMATS;
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::approvals;
 use leftfold_runtime::model_list::{self, Row as ModelRow};
@@ -34,31 +35,6 @@ const MAX_SESSIONS: usize = 500;
 
 /// The longest description of an event.
 const LONGEST_ABOUT: usize = 100;
-
-/// A form in which `/export` writes the session.
-#[derive(Debug)]
-pub(super) struct ExportFormat {
-    pub(super) name: &'static str,
-    /// The end of the name of its files.
-    pub(super) extension: &'static str,
-    about: &'static str,
-}
-
-const fn format(name: &'static str, extension: &'static str, about: &'static str) -> ExportFormat {
-    ExportFormat { name, extension, about }
-}
-
-/// The formats of `leftfold export`, the usual one first.
-pub(super) static FORMATS: [ExportFormat; 8] = [
-    format("jsonl", "jsonl", "events as JSON lines, which `leftfold import` reads"),
-    format("html", "html", "a page that shows the run in a browser"),
-    format("md", "md", "a transcript in Markdown"),
-    format("openai", "openai.jsonl", "conversations for fine-tuning at OpenAI"),
-    format("anthropic", "anthropic.jsonl", "conversations for fine-tuning Anthropic's models"),
-    format("atif", "atif.json", "a trajectory in the Agent Trajectory Interchange Format"),
-    format("sqlite", "db", "tables of a SQLite database"),
-    format("otlp", "otlp.jsonl", "traces and metrics of OpenTelemetry"),
-];
 
 /// The effect of choosing a row.
 #[derive(Clone, Debug, PartialEq, Eq)]

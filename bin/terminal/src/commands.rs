@@ -4,6 +4,7 @@ use leftfold_config::{KeyAction, Keymap, Settings};
 use leftfold_events::Seq;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::turn_config::AskMode;
+use leftfold_export::{FORMATS, Format};
 use leftfold_mcp::ServerStatus;
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::session_diff::DiffRange;
@@ -17,9 +18,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::blocks::span;
 use super::calls;
-use super::choices::{
-    self, ExportFormat, FILES, FORMATS, HERE, Mode, PLAIN, Pick, PromptsFor, TREE,
-};
+use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor, TREE};
 use super::conversation::{Conversation, Screen};
 use super::entered::{Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand};
 use super::jobs::{Back, Done, List};
@@ -541,12 +540,12 @@ fn command_of(pick: &Pick) -> String {
 
 /// The format that `/export` writes, and the name of the file, which may be left out. Without a format, the name
 /// says it.
-fn export_of(argument: &str) -> (&'static ExportFormat, &str) {
+fn export_of(argument: &str) -> (&'static Format, &str) {
     let (first, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
     if let Some(format) = FORMATS.iter().find(|format| format.name == first) {
         return (format, rest.trim_start());
     }
-    let fits = |format: &&ExportFormat| argument.ends_with(&format!(".{}", format.extension));
+    let fits = |format: &&Format| argument.ends_with(&format!(".{}", format.extension));
     // a longer end says more than `.jsonl`
     let format = FORMATS.iter().filter(fits).max_by_key(|format| format.extension.len());
     (format.unwrap_or(&FORMATS[0]), argument)
