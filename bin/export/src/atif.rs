@@ -170,7 +170,7 @@ impl Steps {
             "source": "agent",
             "message": texts.join("\n\n"),
             "llm_call_count": u8::from(!is_dispatch),
-            "extra": { "seq": reply.seq, "finish": reply.finish, "error": reply.error },
+            "extra": { "seq": reply.seq, "finish": reply.finish, "error": reply.failure.as_ref().map(|failure| &failure.message) },
         });
         if !reply.model.id.is_empty() {
             step["model_name"] = reply.model.to_string().into();

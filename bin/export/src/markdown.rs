@@ -10,7 +10,7 @@ use leftfold_events::{Envelope, Event, Seq, SessionId, Time, fold};
 use leftfold_view::clean::{printable, printable_line};
 use leftfold_view::words::{counted, ends, first_line, shorten};
 use leftfold_view::{
-    Call, Change, CompactionEnd, FileDiff, Message, Outcome, Part, Reply, SessionView,
+    Call, Change, CompactionEnd, Failure, FileDiff, Message, Outcome, Part, Reply, SessionView,
     changed_files,
 };
 
@@ -198,8 +198,8 @@ fn write_reply(view: &SessionView, reply: &Reply, out: &mut String) {
             Part::Call(seq) => view.call(*seq).into_iter().for_each(|call| write_call(call, out)),
         }
     }
-    if let Some(error) = &reply.error {
-        let _ = writeln!(out, "_The request failed:_ {}\n", code(&shorten(error, 300)));
+    if let Some(Failure { message, .. }) = &reply.failure {
+        let _ = writeln!(out, "_The request failed:_ {}\n", code(&shorten(message, 300)));
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use leftfold_events::event::{
-    Answer, Compaction, EndReason, Event, Files, Finish, Hook, HookOutcome, Model, Permission,
-    Purpose, Session, Subagent, Turn,
+    Answer, Compaction, EndReason, Event, Files, Finish, Hook, HookOutcome, Model, Purpose,
+    Session, Subagent, Turn,
 };
 use leftfold_events::{Envelope, Seq, mask};
 use leftfold_view::clean::printable_line;
@@ -116,7 +116,6 @@ impl Spans {
             Event::Subagent(subagent) => self.subagent(subagent, event),
             Event::Files(files) => self.files(files, event),
             Event::Hook(hook) => self.hook(hook, event),
-            Event::Permission(permission) => self.permission(permission, event),
             Event::Tool(tool) => {
                 if tool.started().is_some()
                     && let Some(of) = event.of
@@ -125,21 +124,40 @@ impl Spans {
                     self.spans[*at].ran = Some(event.seq);
                 }
             }
-            Event::Todo(_) => {}
+            _ => {}
         }
         self.last = event.seq;
     }
 
     fn changed(&mut self, change: Change, seq: Seq) {
-        if let Change::Call { call, step: CallStep::Called } = change {
-            let label = self.view.call(call).map(|call| call.heading()).unwrap_or_default();
-            self.begin(SpanKind::Call, call, &label);
-        } else if let Change::Call { call, step: CallStep::Ended { outcome, .. } } = change {
-            self.end(call, seq, of_call(&outcome));
-        } else if let Change::QuestionTimedOut(question) = change {
-            self.end(question, seq, End::Partial);
-        } else if let Change::QuestionClosed(question) = change {
-            self.end(question, seq, End::Cancelled);
+        match change {
+            Change::Call { call, step: CallStep::Called } => {
+                let label = self.view.call(call).map(|call| call.heading()).unwrap_or_default();
+                self.begin(SpanKind::Call, call, &label);
+            }
+            Change::Call { call, step: CallStep::Ended { outcome, .. } } => {
+                self.end(call, seq, of_call(&outcome));
+            }
+            Change::Asked(question) => {
+                let Some(open) = self.view.question(question) else { return };
+                let label = format!("{} {}", open.permission, open.patterns.join(", "));
+                let call = self.view.call_of(open.call);
+                self.begin(SpanKind::Wait, question, &label);
+                if let Some(span) = self.spans.last_mut() {
+                    span.call = Some(call);
+                }
+            }
+            Change::Answered { question, reply, .. } => {
+                let end = if reply == Answer::Reject { End::Denied } else { End::Ok };
+                // the view has closed it already, without an outcome
+                let asked = |span: &&mut Span| span.kind == SpanKind::Wait && span.from == question;
+                if let Some(span) = self.spans.iter_mut().rev().find(asked) {
+                    (span.to, span.end) = (Some(seq), end);
+                }
+            }
+            Change::QuestionTimedOut(question) => self.end(question, seq, End::Partial),
+            Change::QuestionClosed(question) => self.end(question, seq, End::Cancelled),
+            _ => {}
         }
     }
 
@@ -226,37 +244,6 @@ impl Spans {
         }
     }
 
-    fn permission(&mut self, permission: &Permission, event: &Envelope) {
-        match permission {
-            Permission::Asked { permission, patterns, .. } => {
-                let label = format!("{permission} {}", patterns.join(", "));
-                self.begin(SpanKind::Wait, event.seq, &label);
-                let call = event.of.map(|of| self.view.call_of(of));
-                if let Some(span) = self.spans.last_mut() {
-                    span.call = call;
-                }
-            }
-            Permission::Answered { reply, .. }
-            | Permission::AnsweredFor { reply, .. }
-            | Permission::RejectedWith { reply, .. } => {
-                let end = match reply {
-                    Answer::Once | Answer::Always => End::Ok,
-                    Answer::Reject => End::Denied,
-                };
-                // the view has closed it already, without an outcome
-                let asked =
-                    |span: &&mut Span| span.kind == SpanKind::Wait && Some(span.from) == event.of;
-                if let Some(span) = self.spans.iter_mut().rev().find(asked) {
-                    (span.to, span.end) = (Some(event.seq), end);
-                }
-                if let Some(of) = event.of {
-                    self.open.remove(&of);
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn compaction(&mut self, compaction: &Compaction, event: &Envelope) {
         match compaction {
             Compaction::Started { through, .. } => {
@@ -298,10 +285,6 @@ impl Spans {
             Files::SnapshotStarted {} => self.begin(SpanKind::Files, event.seq, "snapshot"),
             Files::RestoreStarted { .. } => self.begin(SpanKind::Files, event.seq, "restore"),
             Files::Snapshotted { .. } | Files::Restored { .. } => self.end_of(event, End::Ok),
-            Files::SnapshotFailed { .. }
-            | Files::SnapshotFailedAs { .. }
-            | Files::RestoreFailed { .. }
-            | Files::RestoreFailedAs { .. } => self.end_of(event, End::Failed),
             Files::RevertAsked { to, by } => {
                 self.mark(event.seq, &format!("revert to {to} by {by}"), End::Ok);
             }
@@ -311,6 +294,7 @@ impl Spans {
             Files::CheckoutAsked { by, .. } => {
                 self.mark(event.seq, &format!("checkout by {by}"), End::Ok);
             }
+            _ if files.failure().is_some() => self.end_of(event, End::Failed),
             _ => {}
         }
     }

@@ -43,17 +43,13 @@ pub fn notices(event: &Files) -> Vec<String> {
 /// An event in a few words, for lists of events.
 pub fn detail(event: &Files) -> String {
     match event {
-        Files::SnapshotStarted {} => String::new(),
         Files::Snapshotted { files, .. } | Files::Restored { files, .. } => named(files),
-        Files::SnapshotFailed { message }
-        | Files::SnapshotFailedAs { message, .. }
-        | Files::RestoreFailed { message }
-        | Files::RestoreFailedAs { message, .. } => message.clone(),
         Files::RevertAsked { to, by } => format!("to {to}, by {by}"),
         Files::UnrevertAsked { by } => format!("by {by}"),
         Files::RestoreStarted { paths, .. } => counted(paths.len(), "file"),
         Files::CheckoutAsked { paths, by } => format!("{}, by {by}", counted(paths.len(), "file")),
         Files::SnapshotsAccepted { steps } => counted(steps.len(), "step"),
+        _ => event.failure().unwrap_or_default().to_owned(),
     }
 }
 

@@ -113,12 +113,11 @@ impl Findings {
                 let changes = file_changes::named(files);
                 self.add(event.seq, format!("files and conversation were put back: {changes}"));
             }
-            Event::Files(
-                Files::SnapshotFailed { message }
-                | Files::SnapshotFailedAs { message, .. }
-                | Files::RestoreFailed { message }
-                | Files::RestoreFailedAs { message, .. },
-            ) => self.add(event.seq, shorten(message, 200)),
+            Event::Files(files) => {
+                if let Some(message) = files.failure() {
+                    self.add(event.seq, shorten(message, 200));
+                }
+            }
             Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. }) => {
                 if let Some(why) = reason(before, event) {
                     self.add(event.seq, format!("its node died: {why}"));

@@ -60,7 +60,8 @@ pub use findings::{Finding, Findings, ParallelWrites};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{
-    Call, CallStatus, FilesJob, Message, Part, PartText, Prompt, Reply, Request, Retry, SessionView,
+    Call, CallStatus, Failure, FilesJob, Message, Part, PartText, Prompt, Reply, Request, Retry,
+    SessionView,
 };
 pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};

@@ -74,7 +74,7 @@ fn model_reason(before: &State, event: &Envelope, model: &Model) -> Option<Strin
             Some(format!("again in {wait}{asked}"))
         }
         Model::Finished { .. } | Model::Failed { .. } => took(before, event),
-        Model::Requested { .. } | Model::Streamed { .. } => None,
+        _ => None,
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use leftfold_events::event::{
-    Access, Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FileChange, Files, Finish,
-    Hook, HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose, Resolution,
-    Session, StreamedInput, StreamedPart, Subagent, Todo, TodoItem, Tool, Turn, Usage, Wanted,
+    Access, Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FailureClass, FileChange,
+    Files, Finish, Hook, HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose,
+    Resolution, Session, StreamedInput, StreamedPart, Subagent, Todo, TodoItem, Tool, Turn, Usage,
+    Wanted,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::Figures;
@@ -149,16 +150,30 @@ pub struct Reply {
     pub seq: Seq,
     pub at: Time,
     pub model: ModelRef,
+    /// The agent that asked for it.
+    pub agent: String,
     pub step: u32,
     pub attempt: u32,
     pub parts: Vec<Part>,
+    /// When it was complete, or failed.
+    pub ended: Option<Time>,
     /// `None` while it streams, and if it failed.
     pub finish: Option<Finish>,
-    pub error: Option<String>,
+    pub failure: Option<Failure>,
     /// The request was made again; the next reply replaces this one.
     pub void: bool,
     pub usage: Usage,
     pub cost: Cost,
+}
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub class: FailureClass,
+    pub message: String,
+    /// The HTTP status.
+    pub status: Option<u16>,
+    pub retryable: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,6 +215,8 @@ pub struct Call {
     pub paths: Vec<String>,
     /// Whether a person was asked about it, or by it.
     pub asked: bool,
+    /// When its arguments were complete and checked.
+    pub resolved: Option<Time>,
     /// When it last started to run.
     pub started: Option<Time>,
     pub ended: Option<Time>,
@@ -384,6 +401,12 @@ impl SessionView {
             }
             Event::Files(files) => self.files_event(files, event.seq, event.at),
             Event::Hook(plugin) => self.plugin(plugin, event),
+            Event::Subagent(Subagent::Spawned { session, .. }) => {
+                if let Some(call) = self.calls.get_mut(&event.concerned()) {
+                    call.subagent = Some(*session);
+                }
+                Vec::new()
+            }
             Event::Subagent(Subagent::Ended { cost, .. }) => {
                 self.cost_of_subagents += cost;
                 Vec::new()
@@ -550,18 +573,25 @@ impl SessionView {
                 }
                 if let Some(reply) = self.reply(of) {
                     (reply.finish, reply.usage, reply.cost) = (Some(*finish), *usage, *cost);
+                    reply.ended = Some(event.at);
                     if !finish.is_cut_off() {
                         reply.trim();
                     }
                 }
                 ended.into_iter().chain([Change::Replied { usage: *usage, purpose }]).collect()
             }
-            Model::Failed { message, .. } => {
+            Model::Failed { class, message, status, retryable, .. } => {
                 self.request = None;
                 self.writing.clear();
                 let ended = self.end_part(of, event.at);
                 if let Some(reply) = self.reply(of) {
-                    reply.error = Some(message.clone());
+                    reply.ended = Some(event.at);
+                    reply.failure = Some(Failure {
+                        class: *class,
+                        message: message.clone(),
+                        status: *status,
+                        retryable: *retryable,
+                    });
                 }
                 ended.into_iter().chain([Change::RequestFailed]).collect()
             }
@@ -587,8 +617,8 @@ impl SessionView {
         if purpose == Purpose::Compaction {
             self.compactions.insert(seq);
         } else if self.keeps_messages {
-            let model = model.clone();
-            let reply = Reply { seq, at, model, step, attempt, ..Reply::default() };
+            let (model, agent) = (model.clone(), self.agent.clone());
+            let reply = Reply { seq, at, model, agent, step, attempt, ..Reply::default() };
             self.messages.push(Message::Assistant(reply));
         }
         vec![Change::Requested(purpose)]
@@ -701,10 +731,15 @@ impl SessionView {
         match reply {
             Some(reply) => reply.parts.push(Part::Call(call)),
             None if parent.is_some() => {
-                let model = self.model.clone().unwrap_or_default();
-                let parts = vec![Part::Call(call)];
-                let reply = Reply { seq: call, at: event.at, model, parts, ..Reply::default() };
-                self.messages.push(Message::Assistant(reply));
+                self.messages.push(Message::Assistant(Reply {
+                    seq: call,
+                    at: event.at,
+                    model: self.model.clone().unwrap_or_default(),
+                    agent: self.agent.clone(),
+                    parts: vec![Part::Call(call)],
+                    ended: Some(event.at),
+                    ..Reply::default()
+                }));
             }
             None => {}
         }
@@ -792,6 +827,7 @@ impl SessionView {
 
     fn resolved(&mut self, seq: Seq, resolution: &Resolution, at: Time) -> Vec<Change> {
         let call = self.call_mut(seq);
+        call.resolved = Some(at);
         call.name.clone_from(&resolution.name);
         call.input = resolution.input.value();
         if let Some(error) = &resolution.error {
@@ -953,35 +989,30 @@ impl SessionView {
         let mut changes: Vec<Change> =
             file_changes::notices(files).into_iter().map(Change::Notice).collect();
         match files {
-            Files::SnapshotStarted {} | Files::RestoreStarted { .. } => {
-                let restores = matches!(files, Files::RestoreStarted { .. });
-                self.files = Some(FilesJob { seq, since: at, restores });
+            Files::SnapshotStarted {} => {
+                self.files = Some(FilesJob { seq, since: at, restores: false });
             }
-            Files::Snapshotted { .. }
-            | Files::SnapshotFailed { .. }
-            | Files::SnapshotFailedAs { .. }
-            | Files::Restored { .. }
-            | Files::RestoreFailed { .. }
-            | Files::RestoreFailedAs { .. } => self.files = None,
-            _ => {}
-        }
-        match files {
-            Files::Snapshotted { files, .. } => self.changed.extend(files.iter().cloned()),
-            Files::RestoreStarted { to, .. } => self.restoring = *to,
+            Files::RestoreStarted { to, .. } => {
+                self.files = Some(FilesJob { seq, since: at, restores: true });
+                self.restoring = *to;
+            }
+            Files::Snapshotted { files, .. } => {
+                self.files = None;
+                self.changed.extend(files.iter().cloned());
+            }
             Files::Restored { .. } => {
+                self.files = None;
                 self.reverted = self.restoring.take();
                 if self.turn.is_some() {
                     self.drop_reverted();
                 }
                 changes.push(Change::Restored(Ok(())));
             }
-            Files::SnapshotFailed { message }
-            | Files::SnapshotFailedAs { message, .. }
-            | Files::RestoreFailed { message }
-            | Files::RestoreFailedAs { message, .. } => {
-                changes.push(Change::Restored(Err(message.clone())));
-            }
             _ => {}
+        }
+        if let Some(message) = files.failure() {
+            self.files = None;
+            changes.push(Change::Restored(Err(message.to_owned())));
         }
         changes
     }
@@ -1025,12 +1056,6 @@ impl SessionView {
             call.title.clone_from(&title);
         }
         Some(Change::Call { call: seq, step: CallStep::Revised { title, metadata } })
-    }
-
-    pub(crate) fn set_subagent(&mut self, call: Seq, subagent: SessionId) {
-        if let Some(call) = self.calls.get_mut(&call) {
-            call.subagent = Some(subagent);
-        }
     }
 }
 

@@ -182,9 +182,6 @@ impl Transcript {
                     depth,
                     ..SubagentStatus::new(agent)
                 };
-                if let Some((view, _)) = self.sessions.get_mut(&parent) {
-                    view.set_subagent(call, *session);
-                }
                 let keeps_messages = self.keeps_messages;
                 let new = || (SessionView::new(*session, keeps_messages), spawned.clone());
                 self.sessions.entry(*session).or_insert_with(new).1 = spawned.clone();

@@ -56,6 +56,20 @@ events! {
     }
 }
 
+impl Files {
+    /// Why a snapshot or a restore failed; `None` for any other event.
+    pub fn failure(&self) -> Option<&str> {
+        if let Self::SnapshotFailed { message }
+        | Self::SnapshotFailedAs { message, .. }
+        | Self::RestoreFailed { message }
+        | Self::RestoreFailedAs { message, .. } = self
+        {
+            return Some(message);
+        }
+        None
+    }
+}
+
 /// Why files were not kept or restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

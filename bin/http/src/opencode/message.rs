@@ -3,7 +3,7 @@
 use leftfold_events::event::{Cost, FailureClass, ModelRef, PromptKind, Usage};
 use leftfold_events::{Json, Time};
 use leftfold_events::{Seq, event::EndReason};
-use leftfold_view::{Part, Prompt, Reply, SessionView};
+use leftfold_view::{Failure, Part, Prompt, Reply, SessionView};
 use serde_json::{Value, json};
 
 use super::part;
@@ -35,9 +35,6 @@ pub(super) struct Rendered {
 /// The facts about a message that the view does not have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageFacts {
-    /// When the reply ended.
-    pub(super) ended: Option<Time>,
-    pub(super) failure: Option<Failure>,
     /// Failed attempts that this reply replaces.
     pub(super) retries: Vec<(u32, String, Time)>,
     /// The turn's end, if the reply was not complete then.
@@ -48,16 +45,6 @@ pub(super) struct MessageFacts {
     pub(super) output_retries: u64,
     /// The tree after the step, and the files that it changed, by absolute path.
     pub(super) patch: Option<(String, Vec<String>)>,
-    pub(super) agent: String,
-}
-
-/// A failed request.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) class: FailureClass,
-    pub(super) message: String,
-    pub(super) status: Option<u16>,
-    pub(super) retryable: bool,
 }
 
 /// The folder of a session and its project's root, for messages.
@@ -91,7 +78,6 @@ pub(super) fn of_reply(
     reply: &Reply,
     view: &SessionView,
     facts: &MessageFacts,
-    since: impl Fn(Seq) -> Option<Time>,
     folders: &Folders,
 ) -> Rendered {
     let calls = reply.parts.iter().filter_map(|part| match part {
@@ -104,8 +90,8 @@ pub(super) fn of_reply(
         calls_ended = calls_ended.max(call.ended.unwrap_or_default());
     }
     let is_cut = facts.cut.is_some();
-    let is_complete = is_cut || (facts.ended.is_some() && are_over);
-    let ended = facts.ended.or(is_cut.then_some(view.at));
+    let is_complete = is_cut || (reply.ended.is_some() && are_over);
+    let ended = reply.ended.or(is_cut.then_some(view.at));
 
     let mut parts: Vec<(PartKey, Value)> = Vec::new();
     for (attempt, error, at) in &facts.retries {
@@ -129,7 +115,7 @@ pub(super) fn of_reply(
             }
             Part::Call(seq) => {
                 let Some(call) = view.call(*seq) else { continue };
-                (PartKey::Call(*seq), part::of_call(call, since(*seq), is_cut))
+                (PartKey::Call(*seq), part::of_call(call, is_cut))
             }
         });
     }
@@ -143,7 +129,7 @@ pub(super) fn of_reply(
     }
 
     let mut info =
-        assistant(&reply.model, reply.at, &facts.agent, folders, &reply.usage, reply.cost);
+        assistant(&reply.model, reply.at, &reply.agent, folders, &reply.usage, reply.cost);
     if let Some(finish) = reply.finish.filter(|_| is_complete) {
         info["finish"] = part::reason(finish).into();
     }
@@ -154,7 +140,7 @@ pub(super) fn of_reply(
     if let Some(answer) = &facts.structured {
         info["structured"] = answer.value();
     }
-    if let Some(error) = error(facts, &reply.model) {
+    if let Some(error) = error(facts, reply) {
         info["error"] = error;
     }
     Rendered { info, parts, is_complete }
@@ -215,12 +201,12 @@ pub(super) fn model(model: &ModelRef) -> Value {
 }
 
 /// Why a reply is not complete, in the API's names.
-fn error(facts: &MessageFacts, model: &ModelRef) -> Option<Value> {
+fn error(facts: &MessageFacts, reply: &Reply) -> Option<Value> {
     let (reason, text) = facts.cut.as_ref()?;
     let named = |name: &str, data: Value| Some(json!({ "name": name, "data": data }));
-    match (reason, &facts.failure) {
+    match (reason, &reply.failure) {
         (EndReason::Aborted, _) => Some(interrupted()),
-        (_, Some(failure)) => Some(of_failure(failure, &model.provider)),
+        (_, Some(failure)) => Some(of_failure(failure, &reply.model.provider)),
         (EndReason::InvalidOutput, None) => named(
             "StructuredOutputError",
             json!({ "message": text, "retries": facts.output_retries }),

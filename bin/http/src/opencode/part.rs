@@ -67,13 +67,12 @@ pub(super) fn tokens(usage: &Usage) -> Value {
     })
 }
 
-/// A call. `since` is when its arguments were complete.
-pub(super) fn of_call(call: &Call, since: Option<Time>, is_over: bool) -> Value {
-    json!({ "type": "tool", "callID": call.id, "tool": call.name, "state": state(call, since, is_over) })
+pub(super) fn of_call(call: &Call, is_over: bool) -> Value {
+    json!({ "type": "tool", "callID": call.id, "tool": call.name, "state": state(call, is_over) })
 }
 
-fn state(call: &Call, since: Option<Time>, is_over: bool) -> Value {
-    let start = call.started.or(since).unwrap_or_default().millis();
+fn state(call: &Call, is_over: bool) -> Value {
+    let start = call.started.or(call.resolved).unwrap_or_default().millis();
     let end = call.ended.map_or(start, Time::millis).max(start);
     let input = input(call);
     let error = |error: &str| {
@@ -98,7 +97,7 @@ fn state(call: &Call, since: Option<Time>, is_over: bool) -> Value {
         }
         Some(Outcome::Cancelled) => error("Tool execution aborted"),
         None if is_over => error("Tool execution aborted"),
-        None if since.is_none() => json!({ "status": "pending", "input": {}, "raw": "" }),
+        None if call.resolved.is_none() => json!({ "status": "pending", "input": {}, "raw": "" }),
         None => json!({
             "status": "running",
             "input": input,

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use leftfold_events::event::{
-    Answer, Change as FileStatus, Compaction, EndReason, Ended, Event, FileChange, Files, Model,
-    ModelRef, Purpose, Session, SessionChoices, Tool, Turn,
+    Answer, Change as FileStatus, Compaction, EndReason, Ended, Event, FileChange, Files, ModelRef,
+    Session, SessionChoices, Turn,
 };
 use leftfold_events::{Envelope, Json, Seq, SessionId, Time};
 use leftfold_runtime::session_list;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::frame::{Frame, Place};
 use super::ids::{self, Ids};
-use super::message::{self, Failure, Folders, MessageFacts, PartKey, Rendered};
+use super::message::{self, Folders, MessageFacts, PartKey, Rendered};
 use super::proposal;
 
 /// Messages at the end of a session in which anything can still change.
@@ -46,8 +46,6 @@ pub(crate) struct SessionProjection {
     /// message that a revert has hidden.
     diff: Value,
     diff_of: (usize, Option<Seq>),
-    /// When the arguments of calls were complete.
-    resolved: HashMap<Seq, Time>,
     /// Facts about replies, by the seq of the request.
     facts: HashMap<Seq, MessageFacts>,
     /// How often the model may give its structured answer again, by the configuration in force.
@@ -192,7 +190,6 @@ impl SessionProjection {
             changes: Vec::new(),
             diff: json!([]),
             diff_of: (0, None),
-            resolved: HashMap::new(),
             facts: HashMap::new(),
             output_retries: 0,
             given: HashMap::new(),
@@ -301,16 +298,15 @@ impl SessionProjection {
 
     /// The facts of an event that the view does not keep.
     fn learn(&mut self, event: &Envelope, view: &SessionView) {
-        let at = event.at;
         match &event.event {
             Event::Session(Session::Created { directory, worktree, parent, version, .. }) => {
                 self.place = Place::of(directory, worktree);
                 self.folders = Folders { directory: directory.clone(), worktree: worktree.clone() };
-                (self.parent, self.created) = (*parent, at);
+                (self.parent, self.created) = (*parent, event.at);
                 self.version.clone_from(version);
             }
             Event::Session(Session::Forked { .. }) => {
-                (self.parent, self.created) = (None, at);
+                (self.parent, self.created) = (None, event.at);
                 (self.is_fork, self.is_retitled) = (true, false);
             }
             Event::Session(Session::Titled { .. }) => self.is_retitled = self.is_fork,
@@ -364,32 +360,6 @@ impl SessionProjection {
                     facts.output_retries = self.output_retries;
                     facts.cut = Some((ended.reason, ended.error.clone()));
                 }
-            }
-            Event::Model(Model::Requested { purpose: Purpose::Turn, .. }) => {
-                self.facts.entry(event.seq).or_default().agent.clone_from(&view.agent);
-            }
-            Event::Model(Model::Finished { .. }) => {
-                self.facts.entry(event.concerned()).or_default().ended = Some(at);
-            }
-            Event::Model(Model::Failed { class, message, status, retryable, .. }) => {
-                let facts = self.facts.entry(event.concerned()).or_default();
-                facts.ended = Some(at);
-                facts.failure = Some(Failure {
-                    class: *class,
-                    message: message.clone(),
-                    status: *status,
-                    retryable: *retryable,
-                });
-            }
-            Event::Tool(Tool::Batched { .. }) if view.reply_to(event.seq).is_some() => {
-                // the prompt itself makes the call, before the model answers
-                let facts = self.facts.entry(event.seq).or_default();
-                facts.agent.clone_from(&view.agent);
-                facts.ended = Some(at);
-            }
-            Event::Tool(Tool::Resolved(_)) => {
-                // the outcome of an intent about the call
-                self.resolved.insert(view.call_of(event.concerned()), at);
             }
             Event::Files(Files::Snapshotted { tree, files, .. }) => self.snapshotted(tree, files),
             Event::Compaction(Compaction::Started { auto, .. }) => self.is_auto = *auto,
@@ -560,9 +530,11 @@ impl SessionProjection {
         });
         if let Some(last) = failed {
             let before = self.facts.remove(&last.key.seq()).unwrap_or_default();
+            let replaced = view.reply_to(last.key.seq());
+            let failure = replaced.and_then(|reply| reply.failure.as_ref());
             let facts = self.facts.entry(reply.seq).or_default();
             facts.retries = before.retries;
-            let why = before.failure.map(|failure| failure.message).unwrap_or_default();
+            let why = failure.map(|failure| failure.message.clone()).unwrap_or_default();
             facts.retries.push((reply.attempt - 1, why, at));
             (last.key, last.is_complete) = (MessageKey::Reply(reply.seq), false);
             return;
@@ -605,8 +577,7 @@ impl SessionProjection {
         if self.is_cut_off && facts.cut.is_none() {
             facts.cut = Some((EndReason::Aborted, None));
         }
-        let since = |call| self.resolved.get(&call).copied();
-        let mut rendered = message::of_reply(reply, view, &facts, since, &self.folders);
+        let mut rendered = message::of_reply(reply, view, &facts, &self.folders);
         for (key, part) in &mut rendered.parts {
             let PartKey::Call(call) = key else { continue };
             if let (Some(answers), false) =

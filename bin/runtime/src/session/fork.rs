@@ -293,15 +293,11 @@ async fn write(
 /// Describes the restored files, for people.
 async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Result<String> {
     while let Some(outcome) = outcomes.recv().await {
-        match outcome {
-            Files::Restored { files, .. } => {
-                return Ok(file_changes::sum(&Figures::of(files.iter())));
-            }
-            Files::RestoreFailed { message }
-            | Files::RestoreFailedAs { message, .. }
-            | Files::SnapshotFailed { message }
-            | Files::SnapshotFailedAs { message, .. } => bail!(message),
-            _ => {}
+        if let Files::Restored { files, .. } = &outcome {
+            return Ok(file_changes::sum(&Figures::of(files.iter())));
+        }
+        if let Some(message) = outcome.failure() {
+            bail!(message.to_owned());
         }
     }
     bail!("the node has died")
