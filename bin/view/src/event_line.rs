@@ -380,7 +380,6 @@ mod tests {
         let expected = [
             "files.snapshot_started",
             "session.deadline_passed",
-            "session.resumed",
             "tool.cancelled",
             "tool.lost",
             "tool.resolve_started",
