@@ -254,7 +254,7 @@ mod tests {
         assert!(!text.contains("\"x-"), "{text}");
         let names =
             |path: &[&str]| at(&path.iter().map(|&step| step.to_owned()).collect::<Vec<_>>());
-        assert_eq!(names(&["retry"]), ["attempts"]);
+        assert_eq!(names(&["retry"]), ["attempts", "max_wait"]);
         assert_eq!(names(&["mcp", "any", "oauth"]).len(), 5);
         assert_eq!(
             names(&["provider", "any", "models", "any", "limit"]),

@@ -441,18 +441,21 @@ pub enum Share {
     Disabled,
 }
 
-/// How often a failed request is tried again.
+/// How often a failed request is tried again, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
 pub struct Retry {
     #[schemars(extend("x-default" = Self::default().attempts, "x-option" = "retries"))]
     pub attempts: u32,
+    /// The longest wait that a provider may ask for, in milliseconds, if no person is there.
+    #[schemars(extend("x-default" = Self::default().max_wait, "x-option" = "max_wait"))]
+    pub max_wait: u64,
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { attempts: 10 }
+        Self { attempts: 10, max_wait: 600_000 }
     }
 }
 

@@ -170,11 +170,14 @@ impl Call {
         self.phase = Phase::Done(Box::new(Outcome { output, is_error, attachments, shown }));
     }
 
-    /// The images of its result that are sent.
+    /// The images of its result. Pruning does not change them: their number says which ones can be sent.
     pub(super) fn images(&self) -> impl Iterator<Item = &Attachment> {
         let outcome = if let Phase::Done(outcome) = &self.phase { Some(outcome) } else { None };
-        let attachments = outcome.filter(|_| !self.pruned).map(|outcome| &outcome.attachments);
-        attachments.into_iter().flatten().filter(|file| file.mime.starts_with("image/"))
+        outcome
+            .map(|outcome| &outcome.attachments)
+            .into_iter()
+            .flatten()
+            .filter(|file| file.mime.starts_with("image/"))
     }
 
     /// Replaces the images of its result by text.

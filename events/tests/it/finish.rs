@@ -16,11 +16,11 @@ const CALL: &[Step] =
 fn a_reply_counts_as_complete_only_if_the_provider_says_so() {
     let retry = "model.retry_scheduled 1";
     let on = |finish: &str| format!("turn.continued {finish}");
-    let (length, other) = (on("length"), on("other"));
+    let (stop, length, other) = (on("stop"), on("length"), on("other"));
     let again = "model.requested 2.1";
     let table: &[(Finish, &[Step], &[&str])] = &[
         (Finish::Stop, NOTHING, &["turn.ended completed"]),
-        (Finish::Stop, THOUGHT, &["turn.ended completed"]),
+        (Finish::Stop, THOUGHT, &[&stop, again]),
         (Finish::Stop, TEXT, &["turn.ended completed"]),
         (Finish::Stop, CALL, &[again]),
         (Finish::Length, NOTHING, &["turn.ended incomplete"]),

@@ -201,7 +201,7 @@ fn images_are_left_out_by_their_sides() {
 #[test]
 fn reasoning_alone_is_no_answer() {
     let thought = [Prompt("hi"), Think(None), Reply(Finish::Stop)];
-    check(&thought, &["turn.continued", "model.requested 2.1"]);
+    check(&thought, &["turn.continued stop", "model.requested 2.1"]);
     let again = [&thought[..], &[Think(Some("sig")), Reply(Finish::Stop)]].concat();
     check(&again, &["turn.ended error"]);
     let answered = [&thought[..], &[Think(None), Text("yes"), Reply(Finish::Stop)]].concat();

@@ -22,7 +22,7 @@ fn errors_name_place_key_and_what_is_right() {
         ),
         (
             r#"{"retry": {"zzz": 1}}"#,
-            "leftfold.json:1:12: `retry.zzz` is not a setting of Leftfold; valid names are `attempts`",
+            "leftfold.json:1:12: `retry.zzz` is not a setting of Leftfold; valid names are `attempts`, `max_wait`",
         ),
         (
             r#"{"provider": {"p": {"models": {"m": {"limits": {}}}}}}"#,

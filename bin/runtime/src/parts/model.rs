@@ -191,6 +191,7 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
     Options {
         timeout: model.timeout,
         retries: settings.retry.attempts,
+        max_wait: Some(settings.retry.max_wait),
         goes_on_after_rejection: settings.experimental.continue_loop_on_deny,
         reserved: settings.compaction.reserved,
         compact: settings.compaction.auto,

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use indexmap::IndexMap;
 use leftfold_actors::{ChildConfig, Models, TurnConfigs};
-use leftfold_config::{Mode, Settings};
+use leftfold_config::Settings;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::sandbox::SandboxOptions;
@@ -200,7 +200,8 @@ pub(crate) fn resolve(
     let plan = plan.filter(|_| workplace.is_none());
     let agents = Agents::of(settings);
     let agent = match base.parent {
-        Some(_) => subagent(&agents, overrides.agent.as_deref().unwrap_or_default())?,
+        // which agents a call may name was judged when it was resolved
+        Some(_) => agents.find(overrides.agent.as_deref().unwrap_or_default())?.clone(),
         None => prompted(&agents, settings, project, overrides, &base.choices)?,
     };
 
@@ -440,15 +441,6 @@ fn prompted(
         })?,
         (None, None) => agents.default(settings)?,
     };
-    Ok(agent.clone())
-}
-
-/// The agent that a call names.
-fn subagent(agents: &Agents, name: &str) -> Result<Agent, Usage> {
-    let agent = agents.find(name)?;
-    if agent.mode == Mode::Primary {
-        return Err(Usage(format!("The agent `{name}` takes prompts only from people.")));
-    }
     Ok(agent.clone())
 }
 
