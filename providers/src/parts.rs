@@ -51,9 +51,9 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// `signature` is for reasoning that comes without one.
-    pub(crate) fn signed(signature: Option<&'static str>) -> Self {
-        Self { signature, ..Self::default() }
+    /// Sets the signature of reasoning that comes without one.
+    pub(crate) fn sign(&mut self, signature: Option<&'static str>) {
+        self.signature = signature;
     }
 
     /// Whether no part was written.
@@ -87,6 +87,12 @@ impl Parts {
         self.open = Some((kind, id.clone()));
         out.push_back(kind.start(id.clone()));
         id
+    }
+
+    /// Adds reasoning without text, which only carries a signature.
+    pub(crate) fn seal(&mut self, signature: String, out: &mut EventQueue) {
+        self.start(AnswerPart::Reasoning, out);
+        self.close_with(Some(signature), out);
     }
 
     pub(crate) fn close(&mut self, out: &mut EventQueue) {

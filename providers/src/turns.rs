@@ -119,5 +119,5 @@ impl Turn {
 /// Whether a signature may have come over one of these wires. Signatures of other wires are JSON or the name of a member; a
 /// model can have the same name on two wires.
 pub(crate) fn is_ours(signature: &str) -> bool {
-    !signature.is_empty() && !signature.starts_with('{') && signature != REASONING
+    !signature.is_empty() && !signature.starts_with('{') && !REASONING.contains(&signature)
 }

@@ -12,8 +12,8 @@ use crate::{
 /// The longest id, unless the vendor requires another form.
 const LONGEST_ID: usize = 40;
 
-/// The reasoning of an answer.
-const REASONING: &str = "reasoning_content";
+/// The members in which servers take the reasoning of an answer.
+const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
 
 /// The cache mark of a message at Copilot.
 const MESSAGE_MARK: &str = "copilot_cache_control";
@@ -143,12 +143,12 @@ impl<'a> Checker<'_, 'a> {
             self.faults.add("empty", message, "neither text nor calls");
         }
         calls.iter().for_each(|call| self.call(call));
-        let reasoning = message.text(REASONING).unwrap_or_default();
+        let reasoning = message.text(REASONING[0]).unwrap_or_default();
         if self.vendor.returns_reasoning && !calls.is_empty() && reasoning.is_empty() {
             self.faults.add("reasoning-missing", message, "this API requires it with calls");
         }
-        if !self.vendor.returns_reasoning && message.has(REASONING) {
-            self.faults.add("shape", &message.member(REASONING), "this member is unknown");
+        if self.vendor.is_openai && message.has(REASONING[0]) {
+            self.faults.add("shape", &message.member(REASONING[0]), "this member is unknown");
         }
     }
 
@@ -158,7 +158,11 @@ impl<'a> Checker<'_, 'a> {
             ("type", MemberType::Text),
             ("function", MemberType::Object),
         ];
-        shape(self.faults, call, needs, &[]);
+        let may: Members<'_> = &[
+            ("extra_content", MemberType::Object),
+            ("provider_specific_fields", MemberType::Object),
+        ];
+        shape(self.faults, call, needs, may);
         let function = call.member("function");
         shape(
             self.faults,
@@ -225,7 +229,11 @@ fn members(role: &str) -> Option<(Members<'static>, Members<'static>)> {
                 ("content", MemberType::Content),
                 ("tool_calls", MemberType::List),
                 ("refusal", MemberType::Text),
-                (REASONING, MemberType::Text),
+                (REASONING[0], MemberType::Text),
+                (REASONING[1], MemberType::Text),
+                (REASONING[2], MemberType::Text),
+                ("reasoning_details", MemberType::List),
+                ("reasoning_opaque", MemberType::Text),
                 NAME,
             ],
         ),

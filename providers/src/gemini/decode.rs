@@ -123,8 +123,7 @@ impl Decoder {
     }
 
     fn seal(&mut self, seal: &Seal, out: &mut EventQueue) {
-        self.parts.start(AnswerPart::Reasoning, out);
-        self.parts.close_with(Some(seal.write()), out);
+        self.parts.seal(seal.write(), out);
     }
 
     fn function(&mut self, function: &Value, signature: Option<&str>, out: &mut EventQueue) {

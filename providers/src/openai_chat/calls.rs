@@ -2,9 +2,11 @@
 
 use leftfold_events::Json;
 use leftfold_events::event::CallSpec;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::returned::Returned;
 use super::wire::{CallPiece, Words};
+use crate::parts::Parts;
 use crate::stream::{EventQueue, StreamEvent};
 
 /// The calls of one answer, in the order in which they began.
@@ -19,6 +21,8 @@ struct Call {
     id: String,
     name: String,
     json: String,
+    /// Members that must go back with the call.
+    returned: Map<String, Value>,
     /// How many bytes of `json` have been passed on.
     emitted: usize,
     /// The id under which the call was announced.
@@ -32,7 +36,7 @@ impl Calls {
     }
 
     pub(super) fn take(&mut self, piece: CallPiece, out: &mut EventQueue) {
-        let CallPiece { index, id, function } = piece;
+        let CallPiece { index, id, function, extra_content, provider_specific_fields } = piece;
         let (name, arguments) = function.map(|f| (f.name, f.arguments)).unwrap_or_default();
         let id = id.map(Words::into_text).unwrap_or_default();
         let name = name.map(Words::into_text).unwrap_or_default();
@@ -45,6 +49,14 @@ impl Calls {
         for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
             if known.is_empty() {
                 *known = new;
+            }
+        }
+        for (name, value) in [
+            ("extra_content", extra_content),
+            ("provider_specific_fields", provider_specific_fields),
+        ] {
+            if let Some(value) = value.filter(Value::is_object) {
+                call.returned.insert(name.to_owned(), value);
             }
         }
         match arguments {
@@ -75,7 +87,7 @@ impl Calls {
 
     /// Ends all calls. Unless the answer is whole, the last one may be cut off before its arguments: its input is then
     /// a JSON string, which no tool accepts.
-    pub(super) fn close(&mut self, is_whole: bool, out: &mut EventQueue) {
+    pub(super) fn close(&mut self, is_whole: bool, parts: &mut Parts, out: &mut EventQueue) {
         let last = self.0.iter().rposition(|call| !call.is_empty_piece());
         for (at, call) in self.0.iter_mut().enumerate() {
             if call.is_done || call.is_empty_piece() {
@@ -83,6 +95,10 @@ impl Calls {
             }
             call.is_done = true;
             let id = call.emit(at, out);
+            if !call.returned.is_empty() {
+                let members = std::mem::take(&mut call.returned);
+                parts.seal(Returned::Call(members).write(), out);
+            }
             let is_cut = !is_whole && Some(at) == last && call.json.trim().is_empty();
             let input = if is_cut { Json::from_value(&Value::from("")) } else { input(&call.json) };
             let name = call.name.clone();

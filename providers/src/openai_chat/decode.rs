@@ -1,9 +1,10 @@
 //! Decodes the stream of Chat Completions, in any vendor's variant, into stream events.
 
 use leftfold_events::event::{FailureClass, Finish};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::calls::Calls;
+use super::returned::{DETAILS, OPAQUE, Returned, add_detail, text_of};
 use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
@@ -15,16 +16,16 @@ use leftfold_framing::sse::SseEvent;
 /// The data after the last chunk.
 const DONE: &str = "[DONE]";
 
-/// The member that returns reasoning to the vendors that require it. Its name is the reasoning's
-/// signature, so that only reasoning that came in this member is sent back.
-pub(crate) const REASONING: &str = "reasoning_content";
-
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
     vendor: &'static Vendor,
     parts: Parts,
     calls: Calls,
+    /// Entries of `reasoning_details`.
+    details: Vec<Value>,
+    /// The other members that must go back with the message.
+    returned: Map<String, Value>,
     usage: Counts,
     reason: Option<String>,
 }
@@ -34,8 +35,10 @@ impl Decoder {
         Self {
             provider: provider.to_owned(),
             vendor,
-            parts: Parts::signed(vendor.returns_reasoning.then_some(REASONING)),
+            parts: Parts::default(),
             calls: Calls::default(),
+            details: Vec::new(),
+            returned: Map::new(),
             usage: Counts::default(),
             reason: None,
         }
@@ -63,18 +66,30 @@ impl Decoder {
         let reason = choice.finish_reason.map(Words::into_text).unwrap_or_default();
         if !matches!(reason.as_str(), "" | "null") {
             // tools may begin before the counts arrive
-            self.parts.close(out);
-            self.calls.close(!is_length(&reason), out);
+            self.close(!is_length(&reason), out);
             self.reason = Some(reason);
         }
     }
 
     fn delta(&mut self, mut delta: Delta, out: &mut EventQueue) {
-        if let Some(words) = delta.take_reasoning() {
-            self.parts.write(AnswerPart::Reasoning, words.into_text(), out);
+        let told = delta.take_reasoning();
+        let is_told = told.is_some();
+        if let Some((member, words)) = told {
+            self.reasoning(Some(member), words.into_text(), out);
+        }
+        if let Some(Value::Array(pieces)) = delta.reasoning_details {
+            for piece in pieces {
+                if !is_told {
+                    self.reasoning(None, text_of(&piece).to_owned(), out);
+                }
+                add_detail(&mut self.details, piece);
+            }
+        }
+        if let Some(opaque) = delta.reasoning_opaque.filter(|words| !words.is_empty()) {
+            self.returned.insert(OPAQUE.to_owned(), opaque.into_text().into());
         }
         for words in [delta.content, delta.refusal].into_iter().flatten() {
-            self.parts.write(AnswerPart::Reasoning, words.thinking, out);
+            self.reasoning(None, words.thinking, out);
             self.parts.write(AnswerPart::Text, words.text, out);
         }
         for piece in delta.tool_calls.into_iter().flatten() {
@@ -83,10 +98,30 @@ impl Decoder {
         }
     }
 
+    /// Adds reasoning. `member` takes it back to the model; `None`: other members do.
+    fn reasoning(&mut self, member: Option<&'static str>, text: String, out: &mut EventQueue) {
+        if !text.is_empty() {
+            self.parts.sign(member);
+            self.parts.write(AnswerPart::Reasoning, text, out);
+        }
+    }
+
+    /// Ends all parts and calls.
+    fn close(&mut self, is_whole: bool, out: &mut EventQueue) {
+        self.parts.close(out);
+        let mut members = std::mem::take(&mut self.returned);
+        if !self.details.is_empty() {
+            members.insert(DETAILS.to_owned(), json!(std::mem::take(&mut self.details)));
+        }
+        if !members.is_empty() {
+            self.parts.seal(Returned::Message(members).write(), out);
+        }
+        self.calls.close(is_whole, &mut self.parts, out);
+    }
+
     fn finish(&mut self, out: &mut EventQueue) {
         let is_empty = self.parts.is_empty() && self.calls.is_empty();
-        self.parts.close(out);
-        self.calls.close(!self.reason.as_deref().is_some_and(is_length), out);
+        self.close(!self.reason.as_deref().is_some_and(is_length), out);
         out.push_back(match self.finish_of() {
             _ if self.reason.is_none() && is_empty => StreamEvent::Failed(Failure::new(
                 FailureClass::Network,

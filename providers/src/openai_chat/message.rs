@@ -6,11 +6,11 @@ use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use serde_json::{Map, Value};
 
 use super::content::{self, Content};
-use super::decode::REASONING;
+use super::returned::{self, DETAILS, REASONING, Returned, reasoning_member};
 use crate::history::History;
 use crate::ids::SentIds;
 use crate::shape::{self, NO_TEXT, members, object};
-use crate::vendors::{MarkPlace, Vendor};
+use crate::vendors::{MarkPlace, OPENAI, Vendor, needs_reasoning};
 
 const LONGEST_NAME: usize = 64;
 
@@ -79,6 +79,12 @@ pub(super) struct Conversation {
     system: Option<Value>,
     done: Vec<Message>,
     ids: SentIds,
+    /// Whether an answer must stand between results and a prompt.
+    needs_answer: bool,
+    /// Whether the model requires reasoning with calls once it has returned some.
+    needs_reasoning: bool,
+    /// The member in which the model returned its reasoning so far.
+    reasoning: Option<&'static str>,
 }
 
 impl History for Conversation {
@@ -133,7 +139,16 @@ impl Conversation {
             }
             system.into_value()
         });
-        Self { vendor, place, system, done: Vec::new(), ids: SentIds::new(vendor.ids(model)) }
+        Self {
+            vendor,
+            place,
+            system,
+            done: Vec::new(),
+            ids: SentIds::new(vendor.ids(model)),
+            needs_answer: vendor.needs_answer_after_results(model),
+            needs_reasoning: vendor.returns_reasoning || needs_reasoning(model),
+            reasoning: vendor.returns_reasoning.then_some(REASONING[0]),
+        }
     }
 
     /// The index of the first message that has a mark. Only messages with content have one.
@@ -171,7 +186,7 @@ impl Conversation {
                 last.content.get_or_insert_default().append(content);
                 return;
             }
-            Some(last) if last.role == "tool" && self.vendor.needs_answer_after_results => {
+            Some(last) if last.role == "tool" && self.needs_answer => {
                 self.done.push(Message::new("assistant", Content::of(LOOP_CLOSED)));
             }
             Some(_) | None => {}
@@ -181,23 +196,37 @@ impl Conversation {
 
     fn assistant(&mut self, parts: &[AssistantPart]) {
         let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
+        let (mut more, mut of_call) = (Map::new(), Map::new());
         for part in parts {
             match part {
                 // the texts of one answer are joined without a separator
                 AssistantPart::Text { text: words } => text.push_str(words),
-                AssistantPart::Reasoning { text, signature, .. } if signature == REASONING => {
-                    reasoning.push_str(text);
+                // OpenAI refuses members that it does not know
+                AssistantPart::Reasoning { .. } if *self.vendor == OPENAI => {}
+                AssistantPart::Reasoning { text, signature, .. } => {
+                    match Returned::read(signature) {
+                        Some(Returned::Call(members)) => of_call = members,
+                        Some(Returned::Message(members)) => returned::add(&mut more, members),
+                        None => {
+                            if let Some(member) = reasoning_member(signature) {
+                                if !self.vendor.returns_reasoning {
+                                    self.reasoning = Some(member);
+                                }
+                                reasoning.push_str(text);
+                            }
+                        }
+                    }
                 }
-                AssistantPart::Reasoning { .. } => {}
                 AssistantPart::Call { id, name, input } => {
                     let (name, arguments) = (tool_name(name), object(input).to_string());
                     let function =
                         members([("name", name.into()), ("arguments", arguments.into())]);
-                    calls.push(members([
-                        ("id", self.ids.call(id).into()),
-                        ("type", "function".into()),
-                        ("function", function),
-                    ]));
+                    let mut call = Map::new();
+                    call.insert("id".into(), self.ids.call(id).into());
+                    call.insert("type".into(), "function".into());
+                    call.insert("function".into(), function);
+                    call.append(&mut of_call);
+                    calls.push(Value::Object(call));
                 }
             }
         }
@@ -208,12 +237,16 @@ impl Conversation {
         if self.done.is_empty() && self.vendor.alternates {
             self.push_user(Content::default());
         }
-        let mut more = Map::new();
         if !calls.is_empty() {
-            if self.vendor.returns_reasoning {
-                let known = !reasoning.trim().is_empty();
-                let reasoning = if known { reasoning.as_str() } else { NO_REASONING };
-                more.insert(REASONING.into(), reasoning.into());
+            if let Some(member) = self
+                .reasoning
+                .filter(|_| self.vendor.returns_reasoning || !more.contains_key(DETAILS))
+            {
+                if !reasoning.trim().is_empty() {
+                    more.insert(member.into(), reasoning.into());
+                } else if self.needs_reasoning {
+                    more.insert(member.into(), NO_REASONING.into());
+                }
             }
             more.insert("tool_calls".into(), calls.into());
         }

@@ -9,6 +9,7 @@ mod decode;
 mod message;
 mod options;
 mod request;
+mod returned;
 mod usage;
 mod wire;
 
@@ -22,9 +23,9 @@ use crate::history::History;
 use crate::stream::Decoder;
 use crate::vendors::{self, Vendor, is_openai_reasoner};
 pub(crate) use content::{File, file};
-pub(crate) use decode::REASONING;
 pub(crate) use message::tool_name;
-pub(crate) use request::function;
+pub(crate) use request::{forbid_calls, function, tools};
+pub(crate) use returned::REASONING;
 
 /// The efforts that all of OpenAI's reasoning models accept.
 const EFFORTS: &[&str] = &["low", "medium", "high"];

@@ -1,13 +1,18 @@
 //! Encodes a neutral request as a body of Chat Completions.
 
-use leftfold_events::Request;
+use std::borrow::Cow;
+
 use leftfold_events::turn_config::ToolSpec;
+use leftfold_events::{Json, Request};
 use serde_json::{Map, Value, json};
 
 use super::message;
 use super::options;
 use crate::shape;
-use crate::vendors::{Vendor, is_claude};
+use crate::vendors::{GENERIC, Vendor};
+
+/// The description of a tool that is defined only because the history has calls of it.
+const NOT_NOW: &str = "Not available now. Answer with text.";
 
 /// The members of a body but for its messages.
 pub(super) fn head(request: &Request, vendor: &Vendor) -> Map<String, Value> {
@@ -22,30 +27,41 @@ pub(super) fn head(request: &Request, vendor: &Vendor) -> Map<String, Value> {
     if vendor.cache_key && !request.cache_key.is_empty() {
         body.insert("prompt_cache_key".into(), request.cache_key.clone().into());
     }
-    tools(&mut body, request);
+    let tools: Vec<Value> = tools(request).iter().map(tool).collect();
+    if !tools.is_empty() {
+        body.insert("tools".into(), tools.into());
+    }
     options::apply(&mut body, &request.options.value(), vendor, model);
+    forbid_calls(&mut body, request, vendor);
     body
 }
 
-/// The tools on offer. Anthropic's models need tool definitions if there are calls in the history,
-/// even if no tool may be called: then the tools of the history are defined and forbidden.
-fn tools(body: &mut Map<String, Value>, request: &Request) {
+/// The tools on offer. If there are none, those that the history has calls of: Anthropic, Bedrock and the gateways to
+/// them refuse a history of tools that are not defined, and only a gateway's owner knows what is behind a model's name.
+pub(crate) fn tools(request: &Request) -> Cow<'_, [ToolSpec]> {
     if !request.tools.is_empty() {
-        let tools: Vec<Value> = request.tools.iter().map(tool).collect();
-        body.insert("tools".into(), tools.into());
-        return;
+        return Cow::Borrowed(&request.tools);
     }
-    let names = shape::called(request, message::tool_name);
-    if names.is_empty() || !is_claude(&request.model.id) {
-        return;
-    }
-    let define = |name: String| {
-        let parameters = json!({ "type": "object", "properties": {} });
-        json!({ "type": "function", "function": { "name": name, "parameters": parameters } })
+    let define = |name: String| ToolSpec {
+        name,
+        description: NOT_NOW.to_owned(),
+        schema: Json::from_value(&json!({ "type": "object", "properties": {} })),
     };
-    let tools: Vec<Value> = names.into_iter().map(define).collect();
-    body.insert("tools".into(), tools.into());
-    body.insert("tool_choice".into(), "none".into());
+    shape::called(request, message::tool_name).into_iter().map(define).collect()
+}
+
+/// Forbids calls of tools that are defined but not on offer.
+pub(crate) fn forbid_calls(body: &mut Map<String, Value>, request: &Request, vendor: &Vendor) {
+    if !request.tools.is_empty() || !body.contains_key("tools") {
+        return;
+    }
+    body.remove("parallel_tool_calls");
+    if *vendor == GENERIC {
+        // Bedrock has no such choice, and LiteLLM refuses it for models there
+        body.remove("tool_choice");
+    } else {
+        body.insert("tool_choice".into(), "none".into());
+    }
 }
 
 fn tool(spec: &ToolSpec) -> Value {

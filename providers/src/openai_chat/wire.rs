@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::returned::REASONING;
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Chunk {
     pub(super) object: Option<Words>,
@@ -33,6 +35,8 @@ pub(super) struct Delta {
     pub(super) reasoning_content: Option<Words>,
     pub(super) reasoning: Option<Words>,
     pub(super) reasoning_text: Option<Words>,
+    pub(super) reasoning_details: Option<Value>,
+    pub(super) reasoning_opaque: Option<Words>,
     pub(super) refusal: Option<Words>,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
 }
@@ -43,6 +47,10 @@ pub(super) struct CallPiece {
     pub(super) index: Option<Value>,
     pub(super) id: Option<Words>,
     pub(super) function: Option<FunctionPiece>,
+    /// Google's signatures.
+    pub(super) extra_content: Option<Value>,
+    /// The same at LiteLLM.
+    pub(super) provider_specific_fields: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +86,8 @@ struct PlainDelta {
     reasoning_content: Option<IgnoredAny>,
     reasoning: Option<IgnoredAny>,
     reasoning_text: Option<IgnoredAny>,
+    reasoning_details: Option<IgnoredAny>,
+    reasoning_opaque: Option<IgnoredAny>,
     refusal: Option<IgnoredAny>,
     tool_calls: Option<IgnoredAny>,
 }
@@ -96,6 +106,8 @@ pub(super) fn plain_words(data: &str) -> Option<String> {
         &delta.reasoning_content,
         &delta.reasoning,
         &delta.reasoning_text,
+        &delta.reasoning_details,
+        &delta.reasoning_opaque,
         &delta.refusal,
         &delta.tool_calls,
     ];
@@ -105,11 +117,14 @@ pub(super) fn plain_words(data: &str) -> Option<String> {
 }
 
 impl Delta {
-    /// The reasoning from the first member that has some: servers that are renaming the member send
-    /// both.
-    pub(super) fn take_reasoning(&mut self) -> Option<Words> {
+    /// The reasoning from the first member that has some, and the member's name: servers that are renaming the member
+    /// send both.
+    pub(super) fn take_reasoning(&mut self) -> Option<(&'static str, Words)> {
         let members = [&mut self.reasoning_content, &mut self.reasoning, &mut self.reasoning_text];
-        members.into_iter().filter_map(Option::take).find(|words| !words.is_empty())
+        let named = REASONING.into_iter().zip(members);
+        named
+            .filter_map(|(name, words)| Some((name, words.take()?)))
+            .find(|(_, words)| !words.is_empty())
     }
 }
 
@@ -216,6 +231,7 @@ mod tests {
             (r#""content":["a"]"#, "", ""),
             (r#""content":"a","reasoning":"b""#, "", ""),
             (r#""content":"a","tool_calls":[]"#, "", ""),
+            (r#""content":"a","reasoning_details":[]"#, "", ""),
             (words, r#","finish_reason":"stop""#, ""),
             (words, "", r#","usage":{"total_tokens":1}"#),
             (words, "", r#","error":{"message":"no"}"#),

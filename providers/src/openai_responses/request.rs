@@ -5,7 +5,7 @@ use leftfold_events::turn_config::ToolSpec;
 use serde_json::{Map, Value};
 
 use super::{message, options};
-use crate::openai_chat::function;
+use crate::openai_chat::{forbid_calls, function, tools};
 use crate::vendors::Vendor;
 
 /// The members of a body but for its input.
@@ -19,8 +19,8 @@ pub(super) fn head(request: &Request, vendor: &Vendor) -> Map<String, Value> {
     body.insert("stream".into(), true.into());
     // the log has the conversation, so the server need not keep it
     body.insert("store".into(), false.into());
-    if !request.tools.is_empty() {
-        let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let tools: Vec<Value> = tools(request).iter().map(tool).collect();
+    if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
     }
     if vendor.cache_key && !request.cache_key.is_empty() {
@@ -30,6 +30,7 @@ pub(super) fn head(request: &Request, vendor: &Vendor) -> Map<String, Value> {
         body.insert("instructions".into(), message::instructions(request).into());
     }
     options::apply(&mut body, &request.options.value(), &request.model.id);
+    forbid_calls(&mut body, request, vendor);
     if !vendor.limits_output {
         body.remove("max_output_tokens");
     }

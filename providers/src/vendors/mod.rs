@@ -55,11 +55,11 @@ pub(crate) struct Vendor {
     pub(crate) stream_options: bool,
     pub(crate) limit: LimitName,
     pub(crate) ids: IdForm,
-    /// Whether an assistant message must stand between tool results and a user message.
+    /// Whether an assistant message must stand between tool results and a user message, whatever the model.
     pub(crate) needs_answer_after_results: bool,
     /// Whether user and assistant must alternate, as some chat templates require.
     pub(crate) alternates: bool,
-    /// Whether assistant messages with calls must carry their `reasoning_content`.
+    /// Whether assistant messages with calls must carry `reasoning_content`, even if there was none.
     pub(crate) returns_reasoning: bool,
     pub(crate) images: bool,
     /// Whether user messages accept PDF files.
@@ -257,13 +257,23 @@ impl Vendor {
 
     /// The form of call ids for `model`.
     pub(crate) fn ids(&self, model: &str) -> IdForm {
-        if self.ids == IdForm::Short && is_claude(model) { IdForm::Plain(SHORT) } else { self.ids }
+        match self.ids {
+            IdForm::Short if is_claude(model) => IdForm::Plain(SHORT),
+            IdForm::Short if is_mistral(model) => IdForm::Nine,
+            form => form,
+        }
+    }
+
+    /// Whether an assistant message must stand between tool results and a user message.
+    pub(crate) fn needs_answer_after_results(&self, model: &str) -> bool {
+        self.needs_answer_after_results || is_mistral(model)
     }
 
     /// The vendor's differences as far as the rules for a body depend on them.
     #[cfg(any(debug_assertions, test))]
     pub(crate) fn compatible(&self, body: &Value) -> Compatible {
-        let ids = match self.ids(body["model"].as_str().unwrap_or_default()) {
+        let model = body["model"].as_str().unwrap_or_default();
+        let ids = match self.ids(model) {
             IdForm::Short => CallIds::Short,
             IdForm::Plain(longest) => CallIds::Plain(longest),
             IdForm::Nine => CallIds::Nine,
@@ -273,7 +283,7 @@ impl Vendor {
             ids,
             marks_messages: self.mark_place == MarkPlace::Message,
             alternates: self.alternates,
-            needs_answer_after_results: self.needs_answer_after_results,
+            needs_answer_after_results: self.needs_answer_after_results(model),
             returns_reasoning: self.returns_reasoning,
             images: self.images,
             files: self.files,
@@ -302,6 +312,22 @@ impl Vendor {
 pub(crate) fn is_claude(model: &str) -> bool {
     let model = model.to_lowercase();
     model.contains("claude") || model.starts_with("anthropic/")
+}
+
+/// Whether `model` is one of Mistral's. Their chat templates check the order of roles and the form of ids at every
+/// server.
+pub(crate) fn is_mistral(model: &str) -> bool {
+    const FAMILIES: [&str; 7] =
+        ["mistral", "ministral", "magistral", "devstral", "codestral", "pixtral", "mixtral"];
+    let model = model.to_lowercase();
+    FAMILIES.iter().any(|family| model.contains(family))
+}
+
+/// Whether `model`, once it reasons, must get back some reasoning with each of its calls, at every server that passes
+/// requests on to its maker.
+pub(crate) fn needs_reasoning(model: &str) -> bool {
+    let model = model.to_lowercase();
+    model.contains("deepseek") || model.contains("kimi")
 }
 
 /// Whether `model` is one of OpenAI's reasoning models: o1 and its successors, and GPT from 5 on.

@@ -1,6 +1,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "values are made on the spot")]
 
 mod damage;
+mod returned;
 mod settings;
 mod vendors;
 
@@ -87,7 +88,7 @@ fn rich_decoded() -> Vec<StreamEvent> {
         ReasoningStart { id: id(0) },
         ReasoningDelta { id: id(0), text: "hm 世".into() },
         ReasoningDelta { id: id(0), text: " 🎉".into() },
-        ReasoningEnd { id: id(0), signature: None, redacted: false },
+        ReasoningEnd { id: id(0), signature: Some("reasoning_content".into()), redacted: false },
         TextStart { id: id(1) },
         TextDelta { id: id(1), text: "Hé".into() },
         TextDelta { id: id(1), text: "llo".into() },

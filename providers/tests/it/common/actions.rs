@@ -12,9 +12,12 @@ use proptest::prelude::*;
 use crate::harness::{self, Run, Step};
 
 /// Signatures of each wire, and placeholders for them.
-pub(crate) const SIGNATURES: [&str; 9] = [
+pub(crate) const SIGNATURES: [&str; 12] = [
     "EqsFCqgF",
     "reasoning_content",
+    "reasoning",
+    r#"{"call_members":{"extra_content":{"google":{"thought_signature":"Cg=="}}}}"#,
+    r#"{"message_members":{"reasoning_details":[{"type":"reasoning.encrypted","data":"AA=="}]}}"#,
     r#"{"id":"rs_1","encrypted_content":"gAAA=","summary":[{"type":"summary_text","text":"so"}]}"#,
     r#"{"id":"rs_2","encrypted_content":"gAAB="}"#,
     r#"{"phase":"commentary"}"#,
