@@ -46,6 +46,8 @@ pub(crate) struct Parts {
     open: Option<(AnswerPart, String)>,
     /// Number of parts opened so far. It numbers their ids.
     count: u32,
+    /// Whether a text was written that is not blank.
+    has_text: bool,
     /// The signature of reasoning that comes without one.
     signature: Option<&'static str>,
 }
@@ -61,6 +63,11 @@ impl Parts {
         self.count == 0
     }
 
+    /// Whether there is any text for people besides reasoning.
+    pub(crate) fn has_text(&self) -> bool {
+        self.has_text
+    }
+
     /// Appends to the open part if it is of this kind, else starts a new one.
     pub(crate) fn write(
         &mut self,
@@ -72,6 +79,7 @@ impl Parts {
         if text.is_empty() {
             return;
         }
+        self.has_text |= kind == AnswerPart::Text && !text.trim().is_empty();
         let id = match &self.open {
             Some((open, id)) if *open == kind => id.clone(),
             Some(_) | None => self.start(kind, out),
@@ -104,6 +112,18 @@ impl Parts {
             out.push_back(kind.end(id, signature));
         }
     }
+}
+
+/// Whether Gemini names a fault of its model as the reason why an answer ended. The model usually does better when it is
+/// asked again. Gateways pass these names on, some of them in lower case.
+pub(crate) fn is_model_fault(reason: &str) -> bool {
+    const FAULTS: [&str; 4] = [
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+    ];
+    FAULTS.iter().any(|fault| fault.eq_ignore_ascii_case(reason))
 }
 
 /// The failure for an error that a server reports within its answer.

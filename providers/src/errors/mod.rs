@@ -61,6 +61,12 @@ impl Failure {
         Self::new(FailureClass::Network, format!("the answer arrived damaged: {damage}"))
     }
 
+    /// The model has ended its answer with neither text nor a call. It usually does better when it is asked again.
+    pub(crate) fn unanswered() -> Self {
+        let message = "the model ended its answer without any text or call";
+        Self { retryable: true, ..Self::new(FailureClass::Other, message) }
+    }
+
     /// No byte arrived for the time `stall`.
     pub(crate) fn stalled(stall: Duration) -> Self {
         let message = format!("the provider has sent nothing for {} s", stall.as_secs_f64());

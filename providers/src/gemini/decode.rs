@@ -11,7 +11,7 @@ use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::errors::Failure;
-use crate::parts::{AnswerPart, Parts, reported};
+use crate::parts::{AnswerPart, Parts, is_model_fault, reported};
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
@@ -172,18 +172,25 @@ impl Decoder {
                 | "IMAGE_PROHIBITED_CONTENT"
                 | "IMAGE_RECITATION",
             ) => Finish::ContentFilter,
-            Some(
-                "MALFORMED_FUNCTION_CALL"
-                | "MALFORMED_RESPONSE"
-                | "UNEXPECTED_TOOL_CALL"
-                | "TOO_MANY_TOOL_CALLS"
-                | "MISSING_THOUGHT_SIGNATURE",
-            ) => Finish::Error,
+            Some("MISSING_THOUGHT_SIGNATURE") => Finish::Error,
             Some(_) => Finish::Other,
         };
         self.parts.close(out);
         self.close_call(finish == Finish::ToolCalls, out);
-        out.push_back(StreamEvent::Finish { finish, usage: self.counts.neutral() });
+        let is_answered = self.parts.has_text() || self.calls > 0;
+        out.push_back(match self.reason.as_deref() {
+            Some(reason) if is_model_fault(reason) => StreamEvent::Failed(Failure {
+                retryable: true,
+                ..Failure::new(
+                    FailureClass::Other,
+                    format!("the model broke off its answer ({reason})"),
+                )
+            }),
+            _ if !is_answered && matches!(finish, Finish::Stop | Finish::Other) => {
+                StreamEvent::Failed(Failure::unanswered())
+            }
+            _ => StreamEvent::Finish { finish, usage: self.counts.neutral() },
+        });
     }
 }
 

@@ -8,7 +8,7 @@ use super::returned::{DETAILS, OPAQUE, Returned, add_detail, text_of};
 use super::usage::Counts;
 use super::wire::{Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
-use crate::parts::{AnswerPart, Parts, reported, unreadable};
+use crate::parts::{AnswerPart, Parts, is_model_fault, reported, unreadable};
 use crate::stream::{self, EventQueue, StreamEvent};
 use crate::vendors::Vendor;
 use leftfold_framing::sse::SseEvent;
@@ -120,13 +120,17 @@ impl Decoder {
     }
 
     fn finish(&mut self, out: &mut EventQueue) {
-        let is_empty = self.parts.is_empty() && self.calls.is_empty();
+        let is_answered = self.parts.has_text() || !self.calls.is_empty();
+        let is_empty = self.parts.is_empty() && !is_answered;
         self.close(!self.reason.as_deref().is_some_and(is_length), out);
         out.push_back(match self.finish_of() {
             _ if self.reason.is_none() && is_empty => StreamEvent::Failed(Failure::new(
                 FailureClass::Network,
                 "the server ended its answer without any content",
             )),
+            Ok(Finish::Stop | Finish::ToolCalls | Finish::Other) if !is_answered && !is_empty => {
+                StreamEvent::Failed(Failure::unanswered())
+            }
             Ok(finish) => StreamEvent::Finish { finish, usage: self.usage.neutral(self.vendor) },
             Err(failure) => StreamEvent::Failed(failure),
         });
@@ -144,7 +148,9 @@ impl Decoder {
             Some(reason @ "insufficient_system_resource") => {
                 Err(broken(FailureClass::Overloaded, reason))
             }
-            Some(reason @ "error") => Err(broken(FailureClass::Other, reason)),
+            Some(reason) if reason == "error" || is_model_fault(reason) => {
+                Err(broken(FailureClass::Other, reason))
+            }
             // some servers send `stop` for calls too
             Some(_) | None if !self.calls.is_empty() => Ok(Finish::ToolCalls),
             Some("stop" | "stop_sequence" | "eos" | "end_turn") => Ok(Finish::Stop),

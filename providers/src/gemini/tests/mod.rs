@@ -135,7 +135,7 @@ fn reasons_to_finish() {
         ("BLOCKLIST", Finish::ContentFilter),
         ("PROHIBITED_CONTENT", Finish::ContentFilter),
         ("SPII", Finish::ContentFilter),
-        ("MALFORMED_FUNCTION_CALL", Finish::Error),
+        ("MISSING_THOUGHT_SIGNATURE", Finish::Error),
         ("OTHER", Finish::Other),
         ("INVENTED", Finish::Other),
     ] {
@@ -148,6 +148,36 @@ fn reasons_to_finish() {
         json!({"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}});
     let (finish, usage) = finished(&decode_all(&[blocked]));
     assert_eq!((finish, usage.input), (Finish::ContentFilter, 3));
+}
+
+/// The model does better when it is asked again.
+#[test]
+fn answers_that_are_none_are_asked_for_again() {
+    for reason in [
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+    ] {
+        for before in [vec![], vec![parts(json!([{"text":"a"}]))]] {
+            let events = decode_all(&[before, vec![stop(reason)]].concat());
+            let failure = failure(&events);
+            assert!(failure.retryable && failure.message.contains(reason), "{reason}: {failure:?}");
+        }
+    }
+    for unanswered in [
+        json!([]),
+        json!([{"text":"hm","thought":true}]),
+        json!([{"text":"\n"}]),
+        json!([{"text":"","thoughtSignature":"Eq=="}]),
+    ] {
+        for reason in ["STOP", "OTHER"] {
+            let events = decode_all(&[parts(&unanswered), stop(reason)]);
+            assert!(failure(&events).retryable, "{unanswered} {reason}");
+        }
+        let events = decode_all(&[parts(&unanswered), stop("MAX_TOKENS")]);
+        assert_eq!(finished(&events).0, Finish::Length, "{unanswered}");
+    }
 }
 
 #[test]

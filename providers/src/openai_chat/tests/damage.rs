@@ -51,6 +51,14 @@ fn nothing_but_the_end_is_no_answer() {
     assert!(failure(&events).retryable);
     let events = decode_all("openai", &[delta(json!({"role":"assistant","content":""}))]);
     assert!(failure(&events).retryable);
+    // only its reasoning is no answer either
+    for reason in ["stop", "tool_calls", "invented"] {
+        let chunks =
+            [delta(json!({"reasoning":"so"})), delta(json!({"content":"\n"})), end(reason)];
+        assert!(failure(&decode_all("generic", &chunks)).retryable, "{reason}");
+    }
+    let chunks = [delta(json!({"reasoning":"so"})), end("length")];
+    assert_eq!(finished(&decode_all("generic", &chunks)).0, Finish::Length);
     // an answer may be empty if its server says so
     let events = decode_all("openai", &[end("stop")]);
     assert_eq!(finished(&events).0, Finish::Stop);

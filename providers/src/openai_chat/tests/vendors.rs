@@ -75,7 +75,8 @@ fn xai_leaves_reasoning_out_of_the_completion() {
     let mut chunk = delta(json!({"reasoning_content":"so"}));
     chunk["choices"][0].as_object_mut().unwrap().remove("finish_reason");
     let counts = json!({"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":354,"completion_tokens_details":{"reasoning_tokens":340}}});
-    let (_, usage) = finished(&decode_all("xai", &[chunk, end("stop"), counts]));
+    let (_, usage) =
+        finished(&decode_all("xai", &[chunk, delta(json!({"content":"a"})), end("stop"), counts]));
     assert_eq!((usage.input, usage.output, usage.reasoning), (12, 2, 340));
 }
 
@@ -210,6 +211,8 @@ fn servers_that_give_up_are_asked_again() {
     assert_eq!(failure(&overloaded).class, FailureClass::Overloaded);
     let broken = decode_all("openrouter", &[delta(json!({"content":"a"})), end("error")]);
     assert!(failure(&broken).retryable);
+    let malformed = decode_all("generic", &[end("malformed_function_call")]);
+    assert!(failure(&malformed).retryable);
 }
 
 #[test]
