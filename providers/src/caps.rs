@@ -12,7 +12,7 @@ const MIB: usize = 1 << 20;
 
 /// Bytes of one event, and so of one line. The longest that servers send are whole replies in one
 /// event, and images in base64.
-const LARGEST_EVENT: usize = 16 * MIB;
+pub(crate) const LARGEST_EVENT: usize = 16 * MIB;
 
 /// Bytes of a whole answer on the wire. A token can take 300 bytes of JSON there, and the longest replies
 /// have 128,000 tokens: 37 MiB.

@@ -14,10 +14,10 @@ use reqwest::{Response, Url};
 use crate::authorization::{Credentials, Outgoing};
 use crate::codec::Codec;
 use crate::endpoint::Endpoint;
-use crate::errors::{self, Failure, Mask};
+use crate::errors::{self, Failure, LONGEST_ERROR, Mask};
 use crate::exchanged::{Answer, End, Exchanged, KEPT_HEADERS, LARGEST_RECORD};
 use crate::http;
-use crate::reading::{LONGEST_ERROR, Reading};
+use crate::reading::Reading;
 use crate::stream::StreamEvent;
 
 /// How long a connection may take to end a body whose answer is complete.

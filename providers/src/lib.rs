@@ -49,6 +49,7 @@ mod exchange;
 mod exchanged;
 mod gemini;
 mod google_cloud;
+mod gzip;
 mod history;
 mod http;
 mod ids;

@@ -131,6 +131,13 @@ pub(crate) fn reported(provider: &str, error: &Value) -> StreamEvent {
     StreamEvent::Failed(Failure::in_stream(provider, &Details::of(error)))
 }
 
+/// The failure for an object that is no event of the wire format but has an error's message; `None` if it has none.
+pub(crate) fn bare_error(provider: &str, value: &Value) -> Option<StreamEvent> {
+    let details = Details::of(value);
+    let is_error = value.is_object() && !details.message.is_empty();
+    is_error.then(|| StreamEvent::Failed(Failure::in_stream(provider, &details)))
+}
+
 /// The outcome of an event that cannot be parsed: the error that it contains, or a failure if the
 /// answer cannot be understood without it. Other events are skipped. `is_essential` gets the
 /// event's kind.
@@ -145,6 +152,11 @@ pub(crate) fn unreadable(
         return Some(reported(provider, error));
     }
     let kind = value.get("type").and_then(Value::as_str).filter(|kind| !kind.is_empty());
+    if kind.is_none()
+        && let Some(failed) = bare_error(provider, value)
+    {
+        return Some(failed);
+    }
     let kind = kind.unwrap_or(&event.name);
     let is_broken = value.is_null() && event.data.starts_with('{') && event.name.is_empty();
     if !is_essential(kind) && !is_broken {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Request, Sha256};
+use serde_json::Value;
 
 use crate::authorization::Credentials;
 use crate::errors::Failure;
@@ -134,6 +135,12 @@ pub(crate) type EventQueue = VecDeque<StreamEvent>;
 /// The event parser of a wire format. It is not called again after it has returned a last event.
 pub(crate) trait Decoder: Send {
     fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue);
+
+    /// The data of events that have the same content as `answer`, a whole answer that is no stream. `None`: it is no
+    /// answer of this wire format.
+    fn unstreamed(&self, _answer: &Value) -> Option<Vec<String>> {
+        None
+    }
 
     /// The body ended normally after at least one event. `rest` is the data of an event that began
     /// and was not finished. Without a last event the answer counts as cut off.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use leftfold_events::Json;
 use leftfold_events::event::{CallSpec, Finish, Usage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::wire::{Delta, ESSENTIAL, Event, PlainDelta, UsageUpdate};
 use crate::parts::{reported, unreadable};
@@ -216,6 +216,20 @@ impl Decoder {
 }
 
 impl stream::Decoder for Decoder {
+    fn unstreamed(&self, answer: &Value) -> Option<Vec<String>> {
+        let blocks = answer.get("content").filter(|_| answer["type"] == "message")?.as_array()?;
+        let mut events = vec![json!({ "type": "message_start", "message": answer })];
+        for (index, block) in blocks.iter().enumerate() {
+            let start =
+                json!({ "type": "content_block_start", "index": index, "content_block": block });
+            events.extend([start, json!({ "type": "content_block_stop", "index": index })]);
+        }
+        let delta = json!({ "stop_reason": answer["stop_reason"] });
+        events.push(json!({ "type": "message_delta", "delta": delta }));
+        events.push(json!({ "type": "message_stop" }));
+        Some(events.iter().map(Value::to_string).collect())
+    }
+
     fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if event.name == "content_block_delta"
             && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)

@@ -1,9 +1,14 @@
 use std::borrow::Cow;
 
+use leftfold_framing::surrogates;
 use reqwest::StatusCode;
 use serde_json::Value;
 
 use super::{google, tables};
+use crate::gzip;
+
+/// The number of bytes of an error body that are read.
+pub(crate) const LONGEST_ERROR: usize = 64 * 1024;
 
 /// The number of characters of a server's message that are kept.
 const LONGEST_MESSAGE: usize = 1_000;
@@ -29,12 +34,19 @@ pub(crate) struct Details {
 
 impl Details {
     pub(crate) fn read(body: &[u8]) -> Self {
+        let inflated;
+        let body = if gzip::is_gzip(body) {
+            inflated = gzip::inflate(body, LONGEST_ERROR as u64);
+            &inflated
+        } else {
+            body
+        };
         let text = String::from_utf8_lossy(body);
         let text = text.trim_start_matches('\u{feff}').trim();
         if is_markup(text) {
             return Self { markup: true, ..Self::default() };
         }
-        match serde_json::from_str::<Value>(text) {
+        match serde_json::from_str::<Value>(&surrogates::repair(text)) {
             Ok(value) => Self::of(&value),
             Err(_) => Self { message: one_line(text), ..Self::default() },
         }
@@ -96,6 +108,11 @@ impl Details {
         let codes = self.kinds.iter().filter_map(|kind| kind.parse::<u16>().ok());
         let mut errors = codes.filter(|code| (400..600).contains(code));
         errors.next().and_then(|code| StatusCode::from_u16(code).ok())
+    }
+
+    /// Whether the message alone says that the server failed, and not the request.
+    pub(crate) fn names_server_fault(&self) -> bool {
+        self.kinds.is_empty() && tables::has_phrase(&self.message.to_lowercase(), tables::SERVER)
     }
 
     pub(crate) fn is_server_error(&self) -> bool {

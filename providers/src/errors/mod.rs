@@ -13,7 +13,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use crate::vendors::{finds_credentials, key_variable};
-pub(crate) use body::{Details, is_markup};
+pub(crate) use body::{Details, LONGEST_ERROR, is_markup};
 pub use hints::LONGEST_WAIT_MS;
 pub(crate) use mask::Mask;
 
@@ -85,7 +85,9 @@ impl Failure {
         let status = details.status();
         let class = class_of(status, details);
         let message = message(provider, class, None, details);
-        let transient = details.is_server_error() || status.is_some_and(status_is_transient);
+        let transient = details.is_server_error()
+            || status.is_some_and(status_is_transient)
+            || class == FailureClass::Other && details.names_server_fault();
         Self {
             retryable: class_is_transient(class) || transient && !is_permanent(class),
             retry_after: details.retry_after,

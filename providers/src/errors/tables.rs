@@ -262,6 +262,24 @@ pub(super) const SERVER_CODES: &[&str] = &[
     "modelstreamerror",
 ];
 
+/// Words of servers and gateways that report a fault of their own within an answer, without a code.
+pub(super) const SERVER: &[&str] = &[
+    "internal",
+    "server error",
+    "stream error",
+    "network",
+    "upstream",
+    "connection",
+    "socket",
+    "econn",
+    "eof",
+    "timed out",
+    "timeout",
+    "terminated",
+    "bad gateway",
+    "unexpectedly",
+];
+
 /// Errors of AWS about who asks, and what the user can do.
 pub(super) const AWS_ADVICE: &[(&str, &str)] = &[
     ("expiredtoken", "get new AWS keys, and set them: `leftfold doctor` says which are in use"),

@@ -11,7 +11,7 @@ use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::errors::Failure;
-use crate::parts::{AnswerPart, Parts, is_model_fault, reported};
+use crate::parts::{AnswerPart, Parts, bare_error, is_model_fault, reported};
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
@@ -43,6 +43,10 @@ impl Decoder {
     fn take(&mut self, chunk: &Value, out: &mut EventQueue) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return out.push_back(reported(&self.provider, error));
+        }
+        let known = ["candidates", "usageMetadata", "promptFeedback"];
+        if known.iter().all(|name| chunk.get(name).is_none()) {
+            return out.extend(bare_error(&self.provider, chunk));
         }
         if let Some(usage) = chunk.get("usageMetadata") {
             self.counts.update(usage);
@@ -201,6 +205,11 @@ fn unreadable(problem: &str) -> StreamEvent {
 }
 
 impl stream::Decoder for Decoder {
+    fn unstreamed(&self, answer: &Value) -> Option<Vec<String>> {
+        let first = answer.get(0).unwrap_or(answer);
+        first.get("candidates").is_some().then(|| vec![answer.to_string()])
+    }
+
     fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if let Some((parts, counts)) = plain::read(&event.data) {
             if let Some(counts) = counts {

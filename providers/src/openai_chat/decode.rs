@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::calls::Calls;
 use super::returned::{DETAILS, OPAQUE, Returned, add_detail, text_of};
 use super::usage::Counts;
-use super::wire::{Choice, Chunk, Delta, Words, plain_words};
+use super::wire::{CallPiece, Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
-use crate::parts::{AnswerPart, Parts, is_model_fault, reported, unreadable};
+use crate::parts::{AnswerPart, Parts, bare_error, is_model_fault, reported, unreadable};
 use crate::stream::{self, EventQueue, StreamEvent};
 use crate::vendors::Vendor;
 use leftfold_framing::sse::SseEvent;
@@ -92,7 +92,10 @@ impl Decoder {
             self.reasoning(None, words.thinking, out);
             self.parts.write(AnswerPart::Text, words.text, out);
         }
-        for piece in delta.tool_calls.into_iter().flatten() {
+        let older = delta
+            .function_call
+            .map(|function| CallPiece { function: Some(function), ..CallPiece::default() });
+        for piece in delta.tool_calls.into_iter().flatten().chain(older) {
             self.parts.close(out);
             self.calls.take(piece, out);
         }
@@ -187,9 +190,21 @@ impl stream::Decoder for Decoder {
                 let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
                 out.push_back(reported(&self.provider, &value));
             }
+            Ok(chunk) if chunk.is_foreign() => {
+                let value: Value = serde_json::from_str(&event.data).unwrap_or_default();
+                out.extend(bare_error(&self.provider, &value));
+            }
             Ok(chunk) => self.take(chunk, out),
             Err(e) => out.extend(self.unreadable(event, &e)),
         }
+    }
+
+    fn unstreamed(&self, answer: &Value) -> Option<Vec<String>> {
+        let mut chunk = answer.clone();
+        for choice in chunk.get_mut("choices")?.as_array_mut()? {
+            choice["delta"] = choice.get_mut("message")?.take();
+        }
+        Some(vec![chunk.to_string(), DONE.to_owned()])
     }
 
     fn end(&mut self, rest: Option<&str>, out: &mut EventQueue) {
@@ -203,6 +218,11 @@ impl stream::Decoder for Decoder {
 }
 
 impl Chunk {
+    /// Whether it has nothing of a chunk.
+    fn is_foreign(&self) -> bool {
+        self.choices.is_none() && self.usage.is_none() && self.x_groq.is_none()
+    }
+
     /// Whether it is an error in the form that vLLM and similar servers use.
     fn is_error(&self) -> bool {
         self.choices.is_none() && self.object.as_ref().is_some_and(|object| object.text == "error")

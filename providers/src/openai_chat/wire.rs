@@ -39,10 +39,12 @@ pub(super) struct Delta {
     pub(super) reasoning_opaque: Option<Words>,
     pub(super) refusal: Option<Words>,
     pub(super) tool_calls: Option<Vec<CallPiece>>,
+    /// A call in the older form, which has only one.
+    pub(super) function_call: Option<FunctionPiece>,
 }
 
 /// A piece of a call. Empty members carry no information.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct CallPiece {
     pub(super) index: Option<Value>,
     pub(super) id: Option<Words>,
@@ -90,6 +92,7 @@ struct PlainDelta {
     reasoning_opaque: Option<IgnoredAny>,
     refusal: Option<IgnoredAny>,
     tool_calls: Option<IgnoredAny>,
+    function_call: Option<IgnoredAny>,
 }
 
 /// The text of such a chunk; `None` for any other.
@@ -110,6 +113,7 @@ pub(super) fn plain_words(data: &str) -> Option<String> {
         &delta.reasoning_opaque,
         &delta.refusal,
         &delta.tool_calls,
+        &delta.function_call,
     ];
     let is_error = chunk.object.is_some_and(|object| object == "error");
     let is_more = is_error || choice.index != 0 || others.iter().any(|other| other.is_some());
@@ -231,6 +235,7 @@ mod tests {
             (r#""content":["a"]"#, "", ""),
             (r#""content":"a","reasoning":"b""#, "", ""),
             (r#""content":"a","tool_calls":[]"#, "", ""),
+            (r#""content":"a","function_call":{}"#, "", ""),
             (r#""content":"a","reasoning_details":[]"#, "", ""),
             (words, r#","finish_reason":"stop""#, ""),
             (words, "", r#","usage":{"total_tokens":1}"#),

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use leftfold_events::event::{FailureClass, Finish};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::calls::Call;
 use super::texts::{List, Texts};
@@ -274,6 +274,11 @@ impl Decoder {
 }
 
 impl stream::Decoder for Decoder {
+    fn unstreamed(&self, answer: &Value) -> Option<Vec<String>> {
+        let event = || json!({ "type": "response.completed", "response": answer }).to_string();
+        (text(answer, "object") == "response").then(|| vec![event()])
+    }
+
     fn event(&mut self, event: &SseEvent<'_>, out: &mut EventQueue) {
         if event.name.ends_with(".delta")
             && let Ok(plain) = serde_json::from_str::<PlainDelta<'_>>(&event.data)

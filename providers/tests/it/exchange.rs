@@ -254,11 +254,11 @@ async fn an_answer_that_is_no_stream() {
     let error = r#"{"type":"error","error":{"type":"api_error","message":"Internal"}}"#;
     let error = failure(status("200 OK", "", error)).await;
     assert_eq!((error.message.as_str(), error.retryable), ("Internal", true));
-    let whole = failure(status("200 OK", "", r#"{"type":"message","content":[]}"#)).await;
+    let other = failure(status("200 OK", "", r#"{"models":[]}"#)).await;
     assert!(
-        whole.message.contains("JSON (200 OK) instead of an event stream"),
+        other.message.contains("JSON (200 OK) instead of an event stream"),
         "{}",
-        whole.message
+        other.message
     );
     let nothing = failure(status("200 OK", "", "")).await;
     assert_eq!((nothing.class, nothing.retryable), (FailureClass::Network, true));

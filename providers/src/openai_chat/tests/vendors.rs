@@ -216,6 +216,20 @@ fn servers_that_give_up_are_asked_again() {
 }
 
 #[test]
+fn a_call_in_the_older_form() {
+    let function = |function: Value| delta(json!({ "function_call": function }));
+    let chunks = [
+        function(json!({ "name": "read", "arguments": "" })),
+        function(json!({ "arguments": "{\"a\":" })),
+        function(json!({ "arguments": "1}" })),
+        end("function_call"),
+    ];
+    let events = decode_all("generic", &chunks);
+    assert_eq!(calls(&events), [call("call_0", "read", r#"{"a":1}"#)]);
+    assert_eq!(finished(&events).0, Finish::ToolCalls);
+}
+
+#[test]
 fn errors_inside_a_stream() {
     for (chunk, class, retryable) in [
         (
@@ -239,7 +253,11 @@ fn errors_inside_a_stream() {
             FailureClass::Overflow,
             false,
         ),
-        (json!({"error":"model runner has unexpectedly stopped"}), FailureClass::Other, false),
+        (json!({"error":"model runner has unexpectedly stopped"}), FailureClass::Other, true),
+        (json!({"error":"Stream error: internal network failure"}), FailureClass::Other, true),
+        (json!({"error":"this model is not for you"}), FailureClass::Other, false),
+        (json!({"detail":"no"}), FailureClass::Other, false),
+        (json!({"message":"no","status":500}), FailureClass::Other, true),
         (
             json!({"object":"error","message":"no","type":"BadRequestError","code":400}),
             FailureClass::Invalid,
