@@ -1,9 +1,9 @@
 //! The known models of each wire format: limits, prices and capabilities. Settings override them.
 
-use leftfold_events::turn_config::ModelSpec;
+use leftfold_events::turn_config::{Abilities, ModelSpec};
 
 use crate::config::Wire;
-use crate::vendors::{self, GENERIC};
+use crate::vendors::{self, GENERIC, claude_of_bedrock};
 pub use crate::vendors::{Model, Thinking};
 
 /// The listed models for `wire` at `vendor` (see [`crate::vendor`]), newest first. Chat Completions
@@ -18,9 +18,13 @@ pub fn model(wire: Wire, vendor: &str, id: &str) -> Option<&'static Model> {
 }
 
 /// Limits, prices and capabilities of the model `id`; `provider` is left empty. A model that is not
-/// listed gets the default: no known context limit, 8 192 tokens of output, no known price.
+/// listed gets the default: no known context limit, 8 192 tokens of output, no known price. On Anthropic's wire, and if it
+/// is a Claude on Bedrock, it gets no sampling options: the vendor's API has none any more, and newer models refuse them.
 pub fn describe(wire: Wire, vendor: &str, id: &str) -> ModelSpec {
-    let unlisted = || ModelSpec { id: id.to_owned(), ..ModelSpec::default() };
+    let lacks_sampling =
+        wire == Wire::ANTHROPIC || wire == Wire::BEDROCK && claude_of_bedrock(id).is_some();
+    let abilities = Abilities { sampling: !lacks_sampling, ..Abilities::default() };
+    let unlisted = || ModelSpec { id: id.to_owned(), abilities, ..ModelSpec::default() };
     model(wire, vendor, id).map_or_else(unlisted, |model| model.spec(id))
 }
 
@@ -43,6 +47,21 @@ mod tests {
         assert!(find(Wire::ANTHROPIC, "claude-3-5-haiku-latest").is_some());
         let spec = find(Wire::OPENAI_RESPONSES, "gpt-5.1-2025-11-13").unwrap();
         assert_eq!(spec.limit, Limit { context: 400_000, input: 272_000, output: 128_000 });
+    }
+
+    #[test]
+    fn an_unlisted_model_of_anthropic_gets_no_sampling_options() {
+        for (wire, id, samples) in [
+            (Wire::ANTHROPIC, "claude-next", false),
+            (Wire::ANTHROPIC, "k3", false),
+            (Wire::ANTHROPIC, "claude-sonnet-4-5", true),
+            (Wire::BEDROCK, "us.anthropic.claude-next-v1:0", false),
+            (Wire::BEDROCK, "amazon.nova-next-v1:0", true),
+            (Wire::OPENAI_CHAT, "k3", true),
+            (Wire::GEMINI, "gemini-9", true),
+        ] {
+            assert_eq!(describe(wire, "generic", id).abilities.sampling, samples, "{wire} {id}");
+        }
     }
 
     #[test]

@@ -171,8 +171,9 @@ fn steps_model_and_options_are_the_agents() {
         .setting("provider/local/models/other", json!({
             "options": { "metadata": { "user_id": "u" }, "top_k": 5 },
             "variants": { "high": { "top_k": 7 } },
-            "limit": { "context": 9000, "output": 1000 },
+            "limit": { "context": 9000, "output": 1000 }, "temperature": true,
         }))
+        .setting("provider/local/models/m/temperature", true.into())
         .setting("agent", json!({ "mine": {
             "prompt": "You are mine.", "model": "local/other", "variant": "high", "temperature": 0.25,
             "metadata": { "user_id": "me" }, "top_p": 0.5, "top_k": 6,

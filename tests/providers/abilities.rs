@@ -1,6 +1,6 @@
 //! Requests never use a capability that settings deny a model.
 
-use common::{Answer, Server, Site, Split};
+use common::{Answer, Block, Server, Site, Split, message};
 use serde_json::{Value, json};
 
 const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n\
@@ -34,6 +34,31 @@ fn a_model_that_is_not_known_is_asked_for_everything() {
     assert!(turn.to_string().contains("data:image/png;base64,"), "{turn}");
     let title = bodies.iter().find(|body| body.get("tools").is_none()).unwrap();
     assert_eq!(title["temperature"], 0.5);
+}
+
+/// The types of Anthropic's API have no sampling options any more, and newer models refuse them.
+#[test]
+fn an_unknown_model_on_anthropics_wire_gets_a_temperature_only_from_settings() {
+    for (model, agent, title) in [
+        (json!({}), Value::Null, Value::Null),
+        (json!({ "options": { "temperature": 0.7 } }), json!(0.7), Value::Null),
+        (json!({ "temperature": true }), json!(0.2), json!(0.5)),
+    ] {
+        let answers = (0..2).map(|_| Answer::Stream(message(&[Block::Text("Hi")]), Split::Whole));
+        let server = Server::start(answers.collect());
+        let site = Site::served(&server)
+            .setting("title", true.into())
+            .setting("provider/local/models/m", model.clone())
+            .setting("agent", json!({ "build": { "temperature": 0.2 } }));
+        site.prompt("go").ok();
+        let bodies: Vec<Value> =
+            server.requests().into_iter().map(|request| request.body).collect();
+        let temperature = |has_tools: bool| {
+            let body = bodies.iter().find(|body| body.get("tools").is_some() == has_tools).unwrap();
+            body["temperature"].clone()
+        };
+        assert_eq!((temperature(true), temperature(false)), (agent, title), "{model}");
+    }
 }
 
 #[test]

@@ -384,10 +384,9 @@ impl Model {
     }
 }
 
-/// Whether the Anthropic model `id` accepts temperature, top-p and top-k. An unlisted Claude is
-/// newer than this table, and newer ones do not; any other model is on a server of another vendor.
+/// Whether the Anthropic model `id` may accept temperature, top-p and top-k. Only settings give them to an unlisted model.
 pub(crate) fn takes_sampling(id: &str) -> bool {
-    listed(CLAUDES, id).map_or(!id.starts_with("claude"), |model| model.samples)
+    listed(CLAUDES, id).is_none_or(|model| model.samples)
 }
 
 /// Finds a model by name, with or without a date (or `latest`) at its end. Anthropic's dates are
@@ -504,7 +503,8 @@ mod tests {
         for (id, takes) in [
             ("claude-sonnet-4-5", true),
             ("claude-opus-5-5", false),
-            ("claude-next", false),
+            // only settings can want it
+            ("claude-next", true),
             ("qwen3", true),
         ] {
             assert_eq!(takes_sampling(id), takes, "{id}");

@@ -154,7 +154,7 @@ fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, defaul
             |model| model.thinking != Thinking::Never,
             !variants.is_empty(),
         ),
-        temperature: is(abilities.temperature, |model| model.samples, true),
+        temperature: is(abilities.temperature, |model| model.samples, known.abilities.sampling),
         variants: variants.into_iter().map(|(name, _)| name).collect(),
         origin: Origin::BuiltIn,
         default,
