@@ -8,7 +8,7 @@ use leftfold_events::{Json, Sha256};
 use serde_json::{Map, Value};
 
 use crate::tool::{self, Plan, Workspace};
-use crate::{Error, args, registry};
+use crate::{Error, args, foreign_schema, registry};
 
 /// Longest name in bytes; no API accepts longer ones.
 const LONGEST: usize = 64;
@@ -53,11 +53,11 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// The schema in the form that every API accepts: an object schema without alternatives at its top.
-/// The source itself checks the arguments.
+/// The schema in the form that every API accepts: an object schema without alternatives at its top, and without
+/// mistakes. The source itself checks the arguments.
 pub fn object_schema(told: &Map<String, Value>) -> Json {
-    let mut schema = told.clone();
-    for key in ["$schema", "oneOf", "anyOf", "allOf", "not", "enum", "if", "then", "else"] {
+    let mut schema = foreign_schema::mended(told);
+    for key in ["oneOf", "anyOf", "allOf", "not", "enum", "if", "then", "else"] {
         schema.shift_remove(key);
     }
     schema.insert("type".to_owned(), "object".into());
@@ -67,11 +67,21 @@ pub fn object_schema(told: &Map<String, Value>) -> Json {
     Json::from_value(&Value::Object(schema))
 }
 
-/// The arguments of a call, with the values of their secrets.
+/// The arguments of a call, with the values of their secrets, fitted to the schema that the source `told`.
 ///
 /// # Errors
 /// They are not an object, or name an unknown secret.
-pub fn arguments(name: &str, input: &Json, workspace: &Workspace) -> Result<Json, Error> {
+pub fn arguments(
+    name: &str,
+    input: &Json,
+    workspace: &Workspace,
+    told: &Map<String, Value>,
+) -> Result<Json, Error> {
+    let input = secret_arguments(name, input, workspace)?;
+    Ok(Json::from_value(&foreign_schema::fitted(told, input.value())))
+}
+
+fn secret_arguments(name: &str, input: &Json, workspace: &Workspace) -> Result<Json, Error> {
     args::any(name, &workspace.secrets.put_back(input)?)
 }
 
@@ -84,7 +94,7 @@ pub fn resolve(
     is_read_only: bool,
     timeout: Option<Duration>,
 ) -> Resolution {
-    let input = match arguments(name, input, workspace) {
+    let input = match secret_arguments(name, input, workspace) {
         Ok(input) => input,
         Err(error) => return refuse(name, input, &error),
     };

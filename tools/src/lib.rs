@@ -23,6 +23,7 @@ mod elicit;
 mod error;
 pub mod external;
 mod fold;
+mod foreign_schema;
 mod formatter;
 mod formatting;
 mod glob;

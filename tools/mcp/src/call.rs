@@ -69,7 +69,8 @@ async fn execute(servers: &Servers, resolved: &Resolution, cx: &Context) -> Resu
     let name = &resolved.name;
     let offered = servers.find(name).ok_or_else(|| missing(servers, name, None))?;
     external::check_judged(resolved, offered.is_read_only())?;
-    let input = external::arguments(name, &resolved.input, &cx.workspace)?;
+    let told = &offered.tool.input_schema;
+    let input = external::arguments(name, &resolved.input, &cx.workspace, told)?;
     let result = resources::call(&offered.link, &offered.tool.name, &input, cx).await?;
     let mut output = content::output(offered.title(), result);
     let (server, tool) =

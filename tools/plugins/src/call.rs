@@ -43,7 +43,8 @@ impl ToolSource for Plugins {
 async fn execute(offered: NamedTool, resolved: &Resolution, cx: &Context) -> Result<Output, Error> {
     let name = &resolved.name;
     external::check_judged(resolved, offered.tool.read_only)?;
-    let input = external::arguments(name, &resolved.input, &cx.workspace)?;
+    let told = offered.tool.parameters.as_object().cloned().unwrap_or_default();
+    let input = external::arguments(name, &resolved.input, &cx.workspace, &told)?;
     let Caller { session, message, agent } = &cx.caller;
     let params = json!({
         "tool": offered.tool.name,
