@@ -36,6 +36,7 @@ mod servers;
 mod spec;
 mod sse;
 mod stdio;
+mod streamable_http;
 
 pub use leftfold_oauth::{AutoConsent, Consent};
 pub use oauth::{OAuth, sign_out};

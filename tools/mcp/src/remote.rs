@@ -14,6 +14,7 @@ use super::client_handler::ClientHandler;
 use super::failure::{Failure, of_start};
 use super::oauth::{self, OAuth};
 use super::sse;
+use super::streamable_http::RepairingClient;
 
 pub(super) async fn connect(
     url: &str,
@@ -37,6 +38,7 @@ pub(super) async fn connect(
             serve_client(handler.clone(), transport).await
         }
         None => {
+            let client = RepairingClient(client);
             let transport = StreamableHttpClientTransport::with_client(client, config);
             serve_client(handler.clone(), transport).await
         }

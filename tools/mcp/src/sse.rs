@@ -17,6 +17,7 @@ use rmcp::transport::auth::AuthClient;
 use tokio::sync::mpsc;
 
 use super::stdio;
+use super::streamable_http::RepairingClient;
 
 /// How long the stream may take to name the address.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,7 +32,7 @@ const QUEUE: usize = 16;
 #[derive(Clone)]
 pub(super) struct Requests {
     client: reqwest::Client,
-    signed_in: Option<AuthClient<reqwest::Client>>,
+    signed_in: Option<AuthClient<RepairingClient>>,
     headers: HashMap<HeaderName, HeaderValue>,
 }
 
@@ -58,7 +59,7 @@ pub(super) enum Error {
 impl Requests {
     pub(super) fn new(
         client: &reqwest::Client,
-        signed_in: Option<AuthClient<reqwest::Client>>,
+        signed_in: Option<AuthClient<RepairingClient>>,
         headers: &HashMap<HeaderName, HeaderValue>,
     ) -> Self {
         Self { client: client.clone(), signed_in, headers: headers.clone() }

@@ -18,6 +18,7 @@ use rmcp::transport::auth::{
     OAuthClientConfig, WWWAuthenticateParams,
 };
 
+use super::streamable_http::RepairingClient;
 use token_store::TokenStore;
 
 /// The client name that authorization servers see.
@@ -56,7 +57,7 @@ pub(super) async fn client(
     url: &str,
     oauth: &OAuth,
     http: &reqwest::Client,
-) -> Result<Option<AuthClient<reqwest::Client>>, String> {
+) -> Result<Option<AuthClient<RepairingClient>>, String> {
     let Some(path) = &oauth.token_store else { return Ok(None) };
     let store = TokenStore::new(path, url);
     let Some(grant) = store.grant()? else { return Ok(None) };
@@ -67,7 +68,7 @@ pub(super) async fn client(
         let configured = manager.configure_client(client.with_client_secret(secret));
         configured.map_err(|error| error_chain(&error))?;
     }
-    Ok(Some(AuthClient::new(http.clone(), manager)))
+    Ok(Some(AuthClient::new(RepairingClient(http.clone()), manager)))
 }
 
 /// Asks a person for consent and stores the granted tokens. Scopes granted earlier are asked for
