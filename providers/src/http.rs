@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leftfold_events::event::FailureClass;
+use leftfold_oauth::http::{builder, heeding_no_proxy};
 use reqwest::{Client, RequestBuilder, StatusCode, Url, redirect};
 
 use crate::errors::Failure;
@@ -100,8 +101,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 fn build(tls: fn() -> Result<reqwest::ClientBuilder, String>) -> Built {
-    let builder = tls()?;
-    finish(if excepts_all() { builder.no_proxy() } else { builder })
+    finish(heeding_no_proxy(tls()?))
 }
 
 fn finish(builder: reqwest::ClientBuilder) -> Built {
@@ -122,9 +122,7 @@ fn finish(builder: reqwest::ClientBuilder) -> Built {
 }
 
 fn system_roots() -> Result<reqwest::ClientBuilder, String> {
-    // fails only if a provider is already installed, which is fine
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(Client::builder().tls_backend_rustls())
+    Ok(builder())
 }
 
 fn no_roots() -> Result<reqwest::ClientBuilder, String> {
@@ -135,14 +133,6 @@ fn no_roots() -> Result<reqwest::ClientBuilder, String> {
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
     Ok(Client::builder().tls_backend_preconfigured(config))
-}
-
-/// `NO_PROXY=*` excepts every host; the HTTP library applies it to names but not to IP addresses.
-fn excepts_all() -> bool {
-    let all = |name| {
-        std::env::var(name).is_ok_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
-    };
-    all("no_proxy") || all("NO_PROXY")
 }
 
 /// Whether even plain HTTP may go through a proxy that is reached by TLS.

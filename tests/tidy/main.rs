@@ -533,7 +533,7 @@ const CRATES: [(&str, &[&str]); 35] = [
     ("providers", &["events", "providers/oauth", "providers/request_rules", "tools/programs"]),
     // what APIs accept, for tests and debug builds
     ("providers/request_rules", &[]),
-    // signing in, at vendors and at MCP servers
+    // signing in, at vendors and at MCP servers; the HTTP client
     ("providers/oauth", &["tools/framing"]),
     // used by tools: lines of a stream, and child processes with an environment without credentials
     ("tools/framing", &[]),
@@ -552,6 +552,7 @@ const CRATES: [(&str, &[&str]); 35] = [
         "tools",
         &[
             "events",
+            "providers/oauth",
             "tools/files",
             "tools/front_matter",
             "tools/process",

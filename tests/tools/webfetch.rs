@@ -130,6 +130,14 @@ fn fetch(site: &Site, args: &Value) -> Value {
     output
 }
 
+#[test]
+fn a_proxy_from_which_all_hosts_are_excepted_is_not_used() {
+    let page = format!("http://{}/json", serve(pages));
+    let site = site().env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "*");
+    let output = fetch(&site, &json!({ "url": page, "format": "text" }));
+    assert!(summary(&output).contains("[1, 2]"), "{output}");
+}
+
 /// The output of a success, or the kind of an error and the output.
 fn summary(output: &Value) -> String {
     let text = output["output"].as_str().unwrap();

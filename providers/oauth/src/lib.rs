@@ -13,6 +13,7 @@ mod flow;
 pub mod http;
 mod row;
 mod server;
+pub mod trust;
 
 pub use callback::{Callback, Redirect, query};
 pub use consent::{AutoConsent, CONSENT, Consent, answer};

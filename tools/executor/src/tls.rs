@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use leftfold_oauth::trust::accepting;
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -47,16 +49,23 @@ pub(crate) fn of_server(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, E
 /// The configuration of a node. `roots` names the only authority that it trusts; `None`: those of the system.
 pub(crate) fn of_client(roots: Option<&Path>) -> Result<Arc<ClientConfig>, Error> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(ring)
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&ring))
         .with_protocol_versions(&[&rustls::version::TLS13])?;
     let config = match roots {
         None => builder.with_platform_verifier()?.with_no_client_auth(),
         Some(file) => {
             let mut roots = RootCertStore::empty();
-            for certificate in certificates(file)? {
-                roots.add(certificate).map_err(|error| unusable(file)(&error))?;
+            let named = certificates(file)?;
+            for certificate in &named {
+                roots.add(certificate.clone()).map_err(|error| unusable(file)(&error))?;
             }
-            builder.with_root_certificates(roots).with_no_client_auth()
+            let rules = WebPkiServerVerifier::builder_with_provider(roots.into(), ring)
+                .build()
+                .map_err(|error| unusable(file)(&error))?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(accepting(named, rules))
+                .with_no_client_auth()
         }
     };
     Ok(Arc::new(config))

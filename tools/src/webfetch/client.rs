@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use leftfold_oauth::http::builder;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Url, redirect};
 
@@ -34,10 +35,7 @@ pub(crate) async fn client(private: bool) -> Result<&'static Client, Error> {
 }
 
 fn build(private: bool) -> ClientResult {
-    // fails only if a provider is installed already
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
-        .tls_backend_rustls()
+    builder()
         .dns_resolver(AddressFilter { private, proxies: proxies() })
         // the caller checks each redirect before it follows it
         .redirect(redirect::Policy::none())
