@@ -35,6 +35,9 @@ pub enum Error {
     SpecialFile(String),
     #[error("{0}")]
     Binary(String),
+    /// Text in another encoding, which `charset` names.
+    #[error("{message}")]
+    NotUtf8 { charset: &'static str, message: String },
     #[error("{0}")]
     TooLarge(String),
     #[error("{0}")]
@@ -125,6 +128,7 @@ impl Error {
             Self::NotDirectory(_) => "not_directory",
             Self::SpecialFile(_) => "special_file",
             Self::Binary(_) => "binary",
+            Self::NotUtf8 { .. } => "not_utf8",
             Self::TooLarge(_) => "too_large",
             Self::OffsetPastEnd(_) => "offset_past_end",
             Self::Identical => "identical",

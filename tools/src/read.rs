@@ -105,19 +105,20 @@ fn read(title: &str, path: &Path, wanted: LineRange, cx: &Context) -> Result<Out
     if let Some(media) = media::recognise(&sample) {
         return Ok(seen::add_stamp(attach(title, path, &mut file, media)?, path, &opened));
     }
-    text::require(path, &sample)?;
+    let charset = text::require(path, &sample)?;
     if let Some(unsaved) = unsaved(path, &opened, cx) {
         let window = lines::window(&mut unsaved.as_bytes(), wanted, &cx.workspace.secrets, cancel)
             .map_err(|_| Error::Cancelled)?;
-        let output = lines_output(title, path, &window, wanted)?;
+        let output = lines_output(title, path, &window, wanted, None)?;
         return Ok(seen::add_text_stamp(output, path, &unsaved));
     }
     // a file may grow for ever while it is read; files of the kernel claim to be empty
     let left = if opened.len() == 0 { u64::MAX } else { opened.len() };
-    let mut reader = BufReader::with_capacity(64 * 1024, file.take(left));
+    let mut reader = BufReader::with_capacity(64 * 1024, charset.decode(file.take(left)));
     let window = lines::window(&mut reader, wanted, &cx.workspace.secrets, cancel)
         .map_err(|error| if cancel.is_cancelled() { Error::Cancelled } else { failed(error) })?;
-    Ok(seen::add_stamp(lines_output(title, path, &window, wanted)?, path, &opened))
+    let output = lines_output(title, path, &window, wanted, charset.note())?;
+    Ok(seen::add_stamp(output, path, &opened))
 }
 
 /// The unsaved text that the user sees in an editor. `None` if the file is being written now; then
@@ -133,6 +134,7 @@ fn lines_output(
     path: &Path,
     window: &Window,
     wanted: LineRange,
+    note: Option<String>,
 ) -> Result<Output, Error> {
     let Window { shown, seen, counted, .. } = *window;
     let last = wanted.first - 1 + shown;
@@ -157,7 +159,8 @@ fn lines_output(
     } else {
         format!("(End of file: {seen} lines.)")
     };
-    Ok(Output::new(title, format!("{}\n{rest}", window.text), &meta))
+    let note = note.map(|note| format!("\n{note}")).unwrap_or_default();
+    Ok(Output::new(title, format!("{}\n{rest}{note}", window.text), &meta))
 }
 
 /// The entries of a folder by name, folders with a trailing slash.
@@ -271,6 +274,26 @@ mod tests {
             let output = site.run("read", &input).await;
             assert_eq!((output.output.as_str(), output.is_error), (text, false));
             assert_eq!(output.meta()["truncated"], truncated, "{input}");
+        }
+    }
+
+    #[tokio::test]
+    async fn text_in_other_encodings_is_decoded_and_names_decide_nothing() {
+        let site = Site::new();
+        site.file("cube.obj", "v 0 0 0\n");
+        site.file("u.txt", b"\xff\xfeG\0\xfc\0\r\0\n\0");
+        site.file("g.txt", encoding_rs::GBK.encode("你好世界，测试文件内容\n").0);
+        for (name, text, note) in [
+            ("cube.obj", "1: v 0 0 0\n", None),
+            ("u.txt", "1: Gü\n", Some("is UTF-16LE;")),
+            ("g.txt", "1: 你好世界，测试文件内容\n", Some("seems to be GBK;")),
+        ] {
+            let output = site.run("read", &json!({ "filePath": name })).await;
+            let rest = output.output.strip_prefix(text).unwrap_or_else(|| panic!("{output:?}"));
+            match note {
+                Some(note) => assert!(rest.contains(note) && rest.contains("keeps it"), "{rest}"),
+                None => assert_eq!(rest, "\n(End of file: 1 lines.)"),
+            }
         }
     }
 

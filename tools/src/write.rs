@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::diff::{FilePreview, MAX_FILE};
 use crate::text_files::TextFiles;
 use crate::tool::{Seen, ToolKind, Typed};
-use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen};
+use crate::{Context, Error, Output, Plan, Workspace, confined, diff, locks, paths, seen, text};
 
 #[derive(Debug)]
 pub(crate) struct Write;
@@ -44,7 +44,9 @@ impl Typed for Write {
         previewing(&args.file_path, paths, cx, |path, texts| {
             let found = confined::lookup(path)?;
             let before = found.map(|found| texts.load(path, &found, &Seen::new())).transpose()?;
-            Ok((before.map(|held| held.text), args.content.clone()))
+            let before = before.map(|held| held.text);
+            let after = text::as_before(before.as_deref().unwrap_or_default(), &args.content);
+            Ok((before, after.into_owned()))
         })
     }
 
@@ -95,18 +97,23 @@ fn write(args: &Args, path: &Path, seen: &Seen, texts: &TextFiles) -> Result<Out
             unsaved = held.unsaved;
             Before::Text(held.text)
         }
-        // a binary file may be replaced too, but without a diff
+        // a file that is not UTF-8 may be replaced too, but without a diff
+        Some(Err(Error::NotUtf8 { charset, .. })) => Before::Encoded(charset),
         Some(Err(Error::Binary(_) | Error::TooLarge(_))) => Before::Other,
         Some(Err(error)) => return Err(error),
     };
+    let content = match &before {
+        Before::Text(text) => text::as_before(text, &args.content),
+        Before::Nothing | Before::Encoded(_) | Before::Other => args.content.as_str().into(),
+    };
     if let (Before::Text(text), Some(found)) = (&before, &found)
-        && *text == args.content
+        && *text == content
         && !unsaved
     {
         return Ok(seen::add_stamp(unchanged(args, path), path, found));
     }
-    let put = texts.write(path, found.as_ref(), &args.content)?;
-    let put = texts.format(path, &args.content, put);
+    let put = texts.write(path, found.as_ref(), &content)?;
+    let put = texts.format(path, &content, put);
     let mut output = written(args, path, &before, &put.text);
     texts.report(&mut output, std::slice::from_ref(&put), &[]);
     Ok(seen::add_written_stamp(output, path, &put.text, &put.to))
@@ -123,6 +130,8 @@ fn unchanged(args: &Args, path: &Path) -> Output {
 enum Before {
     Nothing,
     Text(String),
+    /// Text in another encoding.
+    Encoded(&'static str),
     Other,
 }
 
@@ -130,12 +139,18 @@ fn written(args: &Args, path: &Path, before: &Before, text: &str) -> Output {
     let (old, did) = match before {
         Before::Nothing => (None, "Created"),
         Before::Text(text) => (Some(text.as_str()), "Replaced"),
+        Before::Encoded(_) => (Some(""), "Replaced"),
         Before::Other => (Some(""), "Replaced (it was not text)"),
     };
     let mut meta = diff::describe(&args.file_path, old, text);
     meta.insert("changed".to_owned(), json!(true));
     let (lines, bytes) = (text.lines().count(), text.len());
-    let output = format!("{did} {}: {lines} lines, {bytes} bytes.", path.display());
+    let mut output = format!("{did} {}: {lines} lines, {bytes} bytes.", path.display());
+    if let Before::Encoded(charset) = before {
+        output += &format!(
+            " Its encoding has changed: it was {charset} and is UTF-8 now. If programs expect the old encoding, convert it back with a command."
+        );
+    }
     Output::new(&args.file_path, output, &Value::Object(meta))
 }
 
@@ -180,6 +195,22 @@ mod tests {
         }
         let left: Vec<_> = std::fs::read_dir(site.path("deep/er")).unwrap().collect();
         assert_eq!(left.len(), 5, "no temporary file stays behind");
+    }
+
+    #[tokio::test]
+    async fn keeps_mark_and_line_ends_and_says_that_an_encoding_changes() {
+        let site = Site::new();
+        site.file("t.ps1", "\u{feff}a\r\n");
+        let input = json!({ "filePath": "t.ps1", "content": "b\n" });
+        let output = site.run("write", &input).await;
+        assert_eq!(site.text("t.ps1"), "\u{feff}b\r\n");
+        assert!(output.meta()["diff"].as_str().unwrap().contains("b\r\n"), "{output:?}");
+        assert_eq!(site.run("write", &input).await.meta()["changed"], false);
+
+        site.file("u.txt", b"\xff\xfea\0\n\0");
+        let output = site.run("write", &json!({ "filePath": "u.txt", "content": "b\n" })).await;
+        assert!(output.output.contains("it was UTF-16LE and is UTF-8 now"), "{output:?}");
+        assert_eq!(site.text("u.txt"), "b\n");
     }
 
     #[tokio::test]

@@ -21,14 +21,14 @@ use crate::{Error, confined};
 /// Most files that are written at once.
 const THREADS: usize = 8;
 
-/// A new text for a path, or the removal of a path.
+/// New content for a path, or the removal of a path.
 #[derive(Debug)]
 pub(super) struct Write<'a> {
     pub(super) path: &'a Path,
     /// The file that exists at the path now.
     pub(super) before: Option<&'a Metadata>,
     /// `None` removes the file.
-    pub(super) text: Option<&'a str>,
+    pub(super) bytes: Option<&'a [u8]>,
     /// The file whose mode the new file gets.
     pub(super) mode_of: Option<&'a Metadata>,
 }
@@ -75,14 +75,14 @@ impl Stage {
         let (Some(parent), Some(name)) = (write.path.parent(), write.path.file_name()) else {
             return Err(Error::IsDirectory(format!("{} is a directory.", write.path.display())));
         };
-        if write.text.is_some() {
+        if write.bytes.is_some() {
             self.create(parent).map_err(failed)?;
         }
         self.steps.push(Staged {
             path: write.path.to_owned(),
             folder: confined::folder(parent).map_err(failed)?,
             name: name.to_owned(),
-            new: write.text.map(|_| unused_name()),
+            new: write.bytes.map(|_| unused_name()),
             before: write.before.cloned(),
             done: None,
         });
@@ -182,9 +182,9 @@ impl Drop for Stage {
 impl Staged {
     /// Writes the new text, if there is one, beside its place.
     fn write(&self, write: &Write<'_>) -> Result<Option<(PathBuf, Metadata)>, Error> {
-        let (Some(new), Some(text)) = (&self.new, write.text) else { return Ok(None) };
+        let (Some(new), Some(bytes)) = (&self.new, write.bytes) else { return Ok(None) };
         let beside = self.path.with_file_name(new);
-        let written = confined::replace(&beside, None, text.as_bytes())
+        let written = confined::replace(&beside, None, bytes)
             .map_err(|error| not_beside(&error, &beside, &self.path))?;
         if let Some(found) = write.mode_of {
             let (file, _) = confined::open_found(&beside)?;

@@ -41,6 +41,12 @@ pub(super) enum FileState {
         /// Index of the file that was moved here.
         from: Option<usize>,
     },
+    /// A file that is not UTF-8 text, moved here as it is.
+    Moved {
+        bytes: Vec<u8>,
+        /// Index of the file.
+        from: usize,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -83,7 +89,10 @@ impl Files {
         for section in sections {
             let at = files.index(&section.path, resolve(&section.path)?, base)?;
             match &section.change {
-                Change::Add(text) => files.add(at, section, text.clone(), None)?,
+                Change::Add(text) => {
+                    let added = FileState::Text { text: text.clone(), from: None };
+                    files.add(at, section, added)?;
+                }
                 Change::Delete => files.delete(at, section)?,
                 Change::Update { move_to, hunks } => {
                     let to = match move_to {
@@ -110,7 +119,7 @@ impl Files {
         let file = self.all.iter_mut().find(|file| file.path == path)?;
         match &mut file.now {
             FileState::Text { text, .. } => Some(text),
-            FileState::Absent | FileState::Untouched => None,
+            FileState::Absent | FileState::Untouched | FileState::Moved { .. } => None,
         }
     }
 
@@ -141,16 +150,10 @@ impl Files {
         Ok(self.all.len() - 1)
     }
 
-    fn add(
-        &mut self,
-        at: usize,
-        section: &Section,
-        text: String,
-        from: Option<usize>,
-    ) -> Result<(), Error> {
+    fn add(&mut self, at: usize, section: &Section, added: FileState) -> Result<(), Error> {
         let file = &mut self.all[at];
         if let FileState::Absent = file.now {
-            file.now = FileState::Text { text, from };
+            file.now = added;
             return Ok(());
         }
         let advice = match section.change {
@@ -182,23 +185,36 @@ impl Files {
         hunks: &[Hunk],
     ) -> Result<(), Error> {
         self.require(at, section)?;
+        let to = to.filter(|to| *to != at);
         let file = &self.all[at];
-        let before = file.text()?;
         if file.before.is_some() {
             // checked here because a rename replaces a read-only file without asking
             rustix::fs::access(&file.path, rustix::fs::Access::WRITE_OK)
                 .map_err(|error| Error::io("write", &file.path, &error.into()))?;
         }
+        let before = match (file.text(), &file.now, to) {
+            // a move alone needs no text
+            (Err(Error::Binary(_) | Error::NotUtf8 { .. }), now, Some(to)) if hunks.is_empty() => {
+                let (bytes, from) = match (now, &file.before) {
+                    (FileState::Moved { bytes, from }, _) => (bytes.clone(), *from),
+                    (_, Some(found)) => (text::load_bytes(&file.path, found)?, at),
+                    (_, None) => (Vec::new(), at),
+                };
+                self.all[at].now = FileState::Absent;
+                return self.add(to, section, FileState::Moved { bytes, from });
+            }
+            (before, ..) => before?,
+        };
         let (text, pass) =
             body::apply(&before, hunks).map_err(|miss| missed(file, &before, hunks, &miss))?;
         let earlier = file.now.from();
         let file = &mut self.all[at];
         file.pass = file.pass.max(pass);
-        match to.filter(|to| *to != at) {
+        match to {
             Some(to) => {
                 file.now = FileState::Absent;
-                let pass = file.pass;
-                self.add(to, section, text, Some(earlier.unwrap_or(at)))?;
+                let (pass, from) = (file.pass, Some(earlier.unwrap_or(at)));
+                self.add(to, section, FileState::Text { text, from })?;
                 self.all[to].pass = pass;
             }
             None if text != before => file.now = FileState::Text { text, from: earlier },
@@ -220,7 +236,7 @@ impl Files {
                 section.line,
                 file.path.display()
             ))),
-            (FileState::Untouched | FileState::Text { .. }, _) => Ok(()),
+            (FileState::Untouched | FileState::Text { .. } | FileState::Moved { .. }, _) => Ok(()),
         }
     }
 
@@ -230,7 +246,8 @@ impl Files {
             let files = self.all.iter().filter(|file| !matches!(file.now, FileState::Absent));
             files.map(|file| &file.path).any(|file| file == path)
         };
-        let new = self.all.iter().filter(|file| matches!(file.now, FileState::Text { .. }));
+        let is_new = |state| matches!(state, &FileState::Text { .. } | &FileState::Moved { .. });
+        let new = self.all.iter().filter(|file| is_new(&file.now));
         for file in new {
             if let Some(above) = file.path.ancestors().skip(1).find(|above| stays(above)) {
                 return Err(Error::NotDirectory(format!(
@@ -253,6 +270,10 @@ impl File {
                 Some(text) => Ok(text.clone()),
                 None => text::load(&self.path, found),
             },
+            (FileState::Moved { .. }, _) => Err(Error::Binary(format!(
+                "{} is not UTF-8 text, so a patch can only move it. Nothing was changed.",
+                self.path.display()
+            ))),
             (FileState::Untouched | FileState::Absent, _) => Ok(String::new()),
         }
     }
@@ -270,6 +291,7 @@ impl FileState {
     pub(super) fn from(&self) -> Option<usize> {
         match self {
             Self::Text { from, .. } => *from,
+            Self::Moved { from, .. } => Some(*from),
             Self::Absent | Self::Untouched => None,
         }
     }

@@ -177,12 +177,14 @@ fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error>
 
 /// The write that `file` needs, if any.
 fn write_of<'a>(files: &'a Files, file: &'a File) -> Option<Write<'a>> {
-    let (text, from) = match (&file.now, &file.before) {
+    let bytes = match (&file.now, &file.before) {
         (FileState::Untouched, _) | (FileState::Absent, None) => return None,
-        (FileState::Absent, Some(_)) => (None, None),
-        (FileState::Text { text, from }, _) => (Some(text.as_str()), *from),
+        (FileState::Absent, Some(_)) => None,
+        (FileState::Text { text, .. }, _) => Some(text.as_bytes()),
+        (FileState::Moved { bytes, .. }, _) => Some(bytes.as_slice()),
     };
+    let from = file.now.from();
     let origin = from.and_then(|from| files.all.get(from)).unwrap_or(file);
     let mode_of = origin.before.as_ref();
-    Some(Write { path: &file.path, before: file.before.as_ref(), text, mode_of })
+    Some(Write { path: &file.path, before: file.before.as_ref(), bytes, mode_of })
 }

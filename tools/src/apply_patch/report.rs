@@ -89,9 +89,9 @@ fn file_report(files: &Files, at: usize) -> Option<FileReport> {
         (FileState::Untouched, _) | (FileState::Absent, None) => return None,
         (FileState::Absent, Some(_)) if moved.is_some() => ("move", 'R'),
         (FileState::Absent, Some(_)) => ("delete", 'D'),
-        (FileState::Text { .. }, None) if files.is_moved_here(at) => return None,
-        (FileState::Text { .. }, None) => ("add", 'A'),
-        (FileState::Text { .. }, Some(_)) => ("update", 'M'),
+        (_, None) if files.is_moved_here(at) => return None,
+        (FileState::Text { .. } | FileState::Moved { .. }, None) => ("add", 'A'),
+        (FileState::Text { .. } | FileState::Moved { .. }, Some(_)) => ("update", 'M'),
     };
     let end = moved.unwrap_or(file);
     Some(FileReport {
@@ -109,7 +109,7 @@ fn described(file: &File, end: &File) -> Map<String, Value> {
     let before = file.text_before();
     let after = match &end.now {
         FileState::Text { text, .. } => text,
-        FileState::Absent | FileState::Untouched => "",
+        FileState::Absent | FileState::Untouched | FileState::Moved { .. } => "",
     };
     let old = file.before.as_ref().map(|_| before.as_deref().unwrap_or_default());
     let mut fields = diff::describe(&file.given, old, after);
@@ -119,11 +119,11 @@ fn described(file: &File, end: &File) -> Map<String, Value> {
         FileState::Absent | FileState::Untouched => {
             diff = diff.replacen(&header, "+++ /dev/null\n", 1);
         }
-        FileState::Text { .. } if file.path != end.path => {
+        FileState::Text { .. } | FileState::Moved { .. } if file.path != end.path => {
             diff = diff.replacen(&header, &format!("+++ b/{}\n", end.given), 1);
             diff = format!("rename from {}\nrename to {}\n{diff}", file.given, end.given);
         }
-        FileState::Text { .. } => {}
+        FileState::Text { .. } | FileState::Moved { .. } => {}
     }
     fields.insert("diff".to_owned(), json!(diff));
     fields

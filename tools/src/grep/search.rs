@@ -10,6 +10,8 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish
 use leftfold_events::Secrets;
 use tokio_util::sync::CancellationToken;
 
+use crate::text::{Charset, SAMPLE};
+
 /// Most characters of a line that are shown.
 const MAX_CHARS: usize = 500;
 
@@ -76,6 +78,8 @@ pub(super) struct Hits {
 pub(super) struct Searching {
     searcher: Searcher,
     secrets: Secrets,
+    /// The beginning of the file.
+    sample: Vec<u8>,
 }
 
 impl Searching {
@@ -86,7 +90,7 @@ impl Searching {
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_LINE))
             .build();
-        Self { searcher, secrets }
+        Self { searcher, secrets, sample: Vec::new() }
     }
 
     /// The first `limit` matching lines of a file that had `size` bytes when it was opened.
@@ -100,10 +104,16 @@ impl Searching {
     ) -> Hits {
         // a file may grow for ever while it is read; files of the kernel claim to be empty
         let left = if size == 0 { u64::MAX } else { size };
-        let reader = Watched { file: file.take(left), cancel };
+        let mut reader = Watched { file: file.take(left), cancel };
         let (lines, secrets) = (Vec::new(), &self.secrets);
         let mut found = MatchSink { matcher, secrets, limit, lines, binary: false };
-        let ended = self.searcher.search_reader(matcher, reader, &mut found);
+        self.sample.clear();
+        let sampled = (&mut reader).take(SAMPLE as u64).read_to_end(&mut self.sample);
+        let ended = sampled.and_then(|_| {
+            let charset = Charset::of_searched(&self.sample);
+            let text = charset.decode(self.sample.as_slice().chain(reader));
+            self.searcher.search_reader(matcher, text, &mut found)
+        });
         Hits { lines: found.lines, binary: found.binary, ended }
     }
 }

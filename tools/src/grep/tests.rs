@@ -85,7 +85,7 @@ async fn encodings() {
     site.file("utf16", b"\xff\xfen\0e\0e\0d\0l\0e\0");
     site.file("long.min.js", format!("{}needle{}", "ä".repeat(4_000), "ö".repeat(4_000)));
     let lines = found(&site, &json!({ "pattern": "needle" })).await;
-    for expected in ["bom:1:needle", "latin1:1:caf\u{fffd} needle", "utf16:1:needle"] {
+    for expected in ["bom:1:needle", "latin1:1:café needle", "utf16:1:needle"] {
         assert!(lines.contains(&expected.to_owned()), "{lines:?}");
     }
     let long = lines.iter().find(|line| line.starts_with("long")).unwrap();

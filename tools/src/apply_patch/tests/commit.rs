@@ -16,7 +16,7 @@ fn staged(site: &Site, wanted: &[Wanted<'_>]) -> Result<Stage, crate::Error> {
         .map(|at| Write {
             path: &paths[at],
             before: found[at].as_ref(),
-            text: wanted[at].1,
+            bytes: wanted[at].1.map(str::as_bytes),
             mode_of: found[at].as_ref(),
         })
         .collect();

@@ -75,6 +75,17 @@ async fn what_is_said_and_done() {
             "R b -> e",
             &[("b", None), ("e", Some("B\n"))],
         ),
+        // a move alone needs no text
+        (
+            "*** Update File: bin\n*** Move to: d/bin\n",
+            "R bin -> d/bin",
+            &[("bin", None), ("d/bin", Some("a\0b"))],
+        ),
+        (
+            "*** Update File: latin1\n*** Move to: d\n*** Update File: d\n*** Move to: e\n",
+            "R latin1 -> e",
+            &[("latin1", None), ("d", None)],
+        ),
         ("*** Update File: b\n*** Move to: b\n@@\n-b\n+B\n", "M b", &[("b", Some("B\n"))]),
         ("*** Update File: dir/c\n@@\n c\n+d\n", "M dir/c", &[("dir/c", Some("c\r\nd\r\n"))]),
         (
@@ -164,8 +175,13 @@ async fn a_failure_changes_nothing() {
         ("*** Update File: a\n@@\n-two\n*** End of File\n", "no_match", "at line 2"),
         ("*** Update File: twice\n@@\n-y\n@@\n-x\n", "multiple_matches", "at lines 1 and 2"),
         ("*** Update File: bin\n@@\n-a\n", "binary", "binary"),
-        ("*** Update File: bin\n*** Move to: bin2\n", "binary", "binary"),
-        ("*** Update File: latin1\n@@\n+a\n", "binary", "UTF-8"),
+        ("*** Update File: bin\n*** Move to: a\n", "already_exists", "exists already"),
+        (
+            "*** Update File: bin\n*** Move to: d\n*** Update File: d\n@@\n-a\n",
+            "binary",
+            "can only move it",
+        ),
+        ("*** Update File: latin1\n@@\n+a\n", "not_utf8", "UTF-8"),
         ("*** Update File: dir\n@@\n-a\n", "is_directory", "directory"),
         ("*** Delete File: empty\n", "is_directory", "directory"),
         ("*** Delete File: pipe\n", "special_file", "pipe"),

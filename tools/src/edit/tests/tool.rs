@@ -45,7 +45,7 @@ async fn errors_change_nothing() {
         ("empty", "", "empty_old_string"),
         ("bin", "a", "binary"),
         ("late-nul", "\0", "binary"),
-        ("latin1", "caf", "binary"),
+        ("latin1", "caf", "not_utf8"),
         ("pipe", "a", "special_file"),
     ] {
         let output = site.run("edit", &input(path, old, "y")).await;
