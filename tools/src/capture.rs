@@ -1,5 +1,5 @@
-//! Captures a command's output in bounded memory: the end for the model, and all of it (up to a
-//! limit) in a file.
+//! Captures a command's output in bounded memory, as a terminal would show it in the end: the last part for the model, and
+//! all of it (up to a limit) in a file.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,6 +7,7 @@ use std::io;
 use leftfold_events::event::Spill;
 use leftfold_events::secrets::Redactor;
 
+use crate::screen::Screen;
 use crate::spill::SpillFile;
 use crate::truncate::{self, Size};
 use crate::{OutputLimits, Workspace};
@@ -15,6 +16,10 @@ pub(crate) struct Capture {
     limits: OutputLimits,
     workspace: Workspace,
     call: String,
+    /// Number of bytes that the command has written.
+    pushed: u64,
+    /// Removes control sequences and overwritten frames.
+    screen: Screen,
     /// Removes secrets before anything is stored below.
     redactor: Redactor,
     /// All output until there is too much of it; then it moves to `spill`.
@@ -42,6 +47,8 @@ impl Capture {
             limits: workspace.limits,
             workspace: workspace.clone(),
             call: call.to_owned(),
+            pushed: 0,
+            screen: Screen::default(),
             redactor: Redactor::new(workspace.secrets.clone()),
             all: Vec::new(),
             tail: VecDeque::new(),
@@ -53,8 +60,10 @@ impl Capture {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let bytes = self.redactor.push(bytes);
-        self.take(&bytes);
+        self.pushed += bytes.len() as u64;
+        let shown = self.screen.push(bytes);
+        let known = self.redactor.push(&shown);
+        self.take(&known);
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -101,15 +110,22 @@ impl Capture {
 
     /// The last `bytes` bytes so far, starting at a whole character.
     pub(crate) fn last(&self, bytes: usize) -> String {
-        let skip = self.tail.len().saturating_sub(bytes);
-        lossy(&self.tail.iter().skip(skip).copied().collect::<Vec<u8>>(), skip > 0)
+        let mut redactor = self.redactor.clone();
+        let held = redactor.push(self.screen.held());
+        let skip = (self.tail.len() + held.len()).saturating_sub(bytes);
+        let last = self.tail.iter().chain(&*held).skip(skip).copied();
+        lossy(&last.collect::<Vec<u8>>(), skip > 0)
     }
 
+    /// Number of bytes that the command has written so far.
     pub(crate) fn bytes(&self) -> u64 {
-        self.size.bytes
+        self.pushed
     }
 
     pub(crate) fn finish(mut self) -> Captured {
+        let rest = self.screen.finish();
+        let known = self.redactor.push(&rest);
+        self.take(&known);
         let held = self.redactor.finish();
         self.take(&held);
         let whole = Size { lines: self.lines(), ..self.size };
@@ -207,9 +223,11 @@ mod tests {
         let full = "hunter2-hunter2 ".repeat(10_000);
         for size in [1, 7, 16, 1_000, 65_536] {
             let mut capture = Capture::new(&workspace, "c");
-            for chunk in full.as_bytes().chunks(size) {
+            for (nth, chunk) in full.as_bytes().chunks(size).enumerate() {
                 capture.push(chunk);
-                assert!(!capture.last(100).contains("hunter2-hunter2"));
+                if nth % 97 == 0 {
+                    assert!(!capture.last(100).contains("hunter2-hunter2"));
+                }
             }
             let captured = capture.finish();
             let saved = std::fs::read_to_string(captured.spill.unwrap().path).unwrap();
@@ -229,6 +247,21 @@ mod tests {
             assert_eq!(captured.text, text);
         }
         assert!(!site.root().join("spill").exists());
+    }
+
+    #[test]
+    fn frames_and_colours_are_in_neither_and_hide_no_secret() {
+        let site = Site::new();
+        let secret = Secret { name: "S".into(), value: "hunter2-hunter2".into(), usable: true };
+        let secrets = Secrets::new([secret]).unwrap();
+        let workspace = Workspace { secrets, ..site.workspace() };
+        let mut capture = Capture::new(&workspace, "c");
+        for n in 0..5_000 {
+            capture.push(format!("\rstep {n}").as_bytes());
+        }
+        assert_eq!(capture.last(100), "step 4999");
+        capture.push(b"\n\x1b[31mhunter2-\x1b[1mhunter2\x1b[0m\n");
+        assert_eq!(capture.finish().text, "step 4999\n{{secret:S}}\n");
     }
 
     #[test]

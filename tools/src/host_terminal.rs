@@ -18,7 +18,7 @@ use crate::host::{
     Exit, HostCommand, HostError, MAX_TEXT, Starting, Terminal, TerminalOutput, TimeLimit,
 };
 use crate::sandbox::ConfinementFile;
-use crate::{Context, Error, text};
+use crate::{Context, Error, screen, text};
 
 /// How long to wait for the output of a progress report.
 const LOOK: Duration = Duration::from_millis(400);
@@ -72,8 +72,7 @@ pub(crate) async fn run(
             format!("(The client kept only the last {MAX_TEXT} bytes of the output.)\n").as_bytes(),
         );
     }
-    // terminals end lines with CRLF
-    capture.push(printed.text.replace("\r\n", "\n").as_bytes());
+    capture.push(printed.text.as_bytes());
     if status.is_some() {
         shown.end().await;
     }
@@ -200,8 +199,8 @@ fn tail(text: &str, size: usize, cx: &Context) -> String {
     // a secret that begins before the cut is hidden as a whole
     let wide =
         &text[text::floor(text, text.len().saturating_sub(size.saturating_mul(4).max(REPORT)))..];
-    let hidden = cx.workspace.secrets.hide(wide);
-    let shown = hidden.as_deref().unwrap_or(wide).replace("\r\n", "\n");
+    let shown = screen::shown(wide);
+    let shown = cx.workspace.secrets.hide(&shown).unwrap_or(shown);
     let from = shown.len().saturating_sub(size);
     let from = (from..=shown.len()).find(|at| shown.is_char_boundary(*at)).unwrap_or(shown.len());
     shown[from..].to_owned()

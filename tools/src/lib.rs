@@ -54,6 +54,7 @@ mod registry;
 mod remote;
 mod run_key;
 mod sandbox;
+mod screen;
 mod search_service;
 mod seen;
 mod skill;

@@ -27,7 +27,7 @@ const RUNS: &[(&str, &str, Option<i64>, &str)] = &[
     // bytes that are not text
     (r#"{"command":"printf '\\377\\376'"}"#, "\u{fffd}\u{fffd}", Some(0), ""),
     (r#"{"command":"printf 'a\\0b'"}"#, "a\0b", Some(0), ""),
-    (r#"{"command":"printf 'a\\r\\n'"}"#, "a\r\n", Some(0), ""),
+    (r#"{"command":"printf 'a\\r\\n'"}"#, "a\n", Some(0), ""),
     // a line of several lines
     (r#"{"command":"for i in 1 2\ndo\n echo $i\ndone"}"#, "1\n2\n", Some(0), ""),
     (r#"{"command":"cat <<E\nhere\nE"}"#, "here\n", Some(0), ""),
