@@ -4,7 +4,8 @@
 //!   that is no regular file, is too large or leads out of the project has no effect, which the
 //!   search says.
 //! - Skips secret places: keys, and Leftfold's data folder with its approvals and logs of other sessions.
-//! - A folder that the call names is searched even if it is ignored.
+//! - A folder that the call names is searched even if it is ignored. So are the file and the folder that a pattern names, if
+//!   it selects nothing else.
 //! - Links to folders are not followed.
 
 use std::num::NonZero;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ignore::{DirEntry, WalkState};
 use tokio_util::sync::CancellationToken;
 
+use crate::pattern::Pattern;
 use crate::protected::ProtectedPlaces;
 use crate::{Context, Error, Output, Workspace, paths, text};
 
@@ -50,14 +52,58 @@ pub(crate) struct Left {
     unreadable: usize,
     /// Ignore files without effect, each with the reason.
     ignore_files: Vec<(PathBuf, String)>,
+    /// Whether ignore files have left out something.
+    has_ignored: bool,
 }
 
-/// Calls a visitor for every entry below `root` that is not a folder, on as many threads as there
+/// Calls a visitor for every entry below `root` that is not a folder and that `pattern` selects, on as many threads as there
 /// are processors (at most 12), each with its own visitor. Returns what it could not use.
 ///
 /// # Errors
 /// Cancelled. The walk notices it at the next entry.
 pub(crate) fn entries<V>(
+    root: &Path,
+    pattern: Option<&Pattern>,
+    cx: &Workspace,
+    cancel: &CancellationToken,
+    visitor: impl Fn() -> V,
+) -> Result<Left, Error>
+where
+    V: FnMut(&DirEntry) -> Result<(), Unreadable> + Send,
+{
+    let is_chosen = |path: &Path| {
+        path.strip_prefix(root)
+            .is_ok_and(|path| pattern.is_none_or(|pattern| pattern.matches(path)))
+    };
+    let chosen = AtomicUsize::new(0);
+    let choosing = || {
+        let mut visit = visitor();
+        let (is_chosen, chosen) = (&is_chosen, &chosen);
+        move |entry: &DirEntry| {
+            if !is_chosen(entry.path()) {
+                return Ok(());
+            }
+            chosen.fetch_add(1, Ordering::Relaxed);
+            visit(entry)
+        }
+    };
+    let mut left = all_entries(root, cx, cancel, choosing)?;
+    if let Some(pattern) =
+        pattern.filter(|_| left.has_ignored && chosen.load(Ordering::Relaxed) == 0)
+    {
+        let places = ProtectedPlaces::of(cx);
+        let is_open = |path: &PathBuf| {
+            let mut above = path.ancestors().take_while(|path| *path != root);
+            !above.any(|path| places.is_skipped(path))
+        };
+        for named in pattern.named(root).into_iter().filter(is_open) {
+            left.unreadable += all_entries(&named, cx, cancel, choosing)?.unreadable;
+        }
+    }
+    Ok(left)
+}
+
+fn all_entries<V>(
     root: &Path,
     cx: &Workspace,
     cancel: &CancellationToken,
@@ -95,7 +141,11 @@ where
     if cancel.is_cancelled() {
         return Err(Error::Cancelled);
     }
-    Ok(Left { unreadable: unreadable.into_inner(), ignore_files: files.unread() })
+    Ok(Left {
+        unreadable: unreadable.into_inner(),
+        ignore_files: files.unread(),
+        has_ignored: files.has_ignored(),
+    })
 }
 
 /// Whether the entry has vanished: files come and go during a walk.
@@ -122,6 +172,16 @@ pub(crate) fn invalid(tool: &'static str, field: &str, problem: String) -> Error
 }
 
 impl Left {
+    /// A sentence for a search that has found nothing, with a line end. Empty if no file was ignored.
+    pub(crate) fn about_ignored(&self) -> &'static str {
+        match self.has_ignored {
+            true => {
+                "(Files that .gitignore or .ignore exclude were left out. To search them, name their folder in path.)\n"
+            }
+            false => "",
+        }
+    }
+
     /// Sentences for the end of an output. Empty if everything could be used.
     pub(crate) fn note(&self) -> String {
         let mut note = match self.unreadable {
@@ -166,7 +226,7 @@ mod tests {
                     Ok(())
                 }
             };
-            entries(&root, &workspace, &CancellationToken::new(), visit).unwrap();
+            entries(&root, None, &workspace, &CancellationToken::new(), visit).unwrap();
             let mut found = found.into_inner().unwrap();
             found.sort();
             assert_eq!(found, expected, "{}", root.display());

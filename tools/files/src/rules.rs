@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::iter::successors;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
@@ -36,6 +36,8 @@ pub struct IgnoreFiles {
     bytes: AtomicUsize,
     /// Files that exist and have no effect, with the reasons.
     unread: Mutex<BTreeMap<PathBuf, String>>,
+    /// Whether a walk has left out something.
+    has_ignored: AtomicBool,
 }
 
 /// The rules of a folder and of its parents.
@@ -76,7 +78,8 @@ impl IgnoreFiles {
         let text = gitconfig_excludes_path().and_then(|path| read(&path, None, LARGEST).ok());
         let user = RuleFile::new(&project, text.unwrap_or_default());
         let (bytes, unread) = (AtomicUsize::default(), Mutex::default());
-        Arc::new(Self { project, user, is_search, has_tops, bytes, unread })
+        let has_ignored = AtomicBool::default();
+        Arc::new(Self { project, user, is_search, has_tops, bytes, unread, has_ignored })
     }
 
     /// The rules that apply before those of any folder: the user's.
@@ -106,6 +109,19 @@ impl IgnoreFiles {
             }
         }
         false
+    }
+
+    /// Whether the walk has left out something because of these rules.
+    pub fn has_ignored(&self) -> bool {
+        self.has_ignored.load(Relaxed)
+    }
+
+    /// Notes whether a walk leaves out an entry, and returns it.
+    pub(crate) fn note(&self, is_ignored: bool) -> bool {
+        if is_ignored {
+            self.has_ignored.store(true, Relaxed);
+        }
+        is_ignored
     }
 
     /// The files that exist and whose rules do not apply, each with the reason. The text continues the path.

@@ -30,10 +30,13 @@ pub fn walk(
     folders.reverse();
     let rules = folders.into_iter().fold(files.outermost(), |above, folder| above.within(folder));
     let known = RwLock::new(HashMap::from([(key(root), rules)]));
+    let noted = files.clone();
     let mut builder = WalkBuilder::new(root);
     builder.standard_filters(false).filter_entry(move |entry| {
         entry.depth() == 0
-            || (entry.file_name() != ".git" && !is_left_out(entry) && !is_ignored(entry, &known))
+            || (entry.file_name() != ".git"
+                && !is_left_out(entry)
+                && !noted.note(is_ignored(entry, &known)))
     });
     (builder, files)
 }

@@ -114,17 +114,13 @@ fn newest(
     let worktree = paths::real(&cx.worktree)?;
     let newest = Mutex::new(Newest::new(LIMIT));
     let visit = |entry: &DirEntry| {
-        let path = entry.path();
-        if !path.strip_prefix(root).is_ok_and(|path| pattern.matches(path)) {
-            return Ok(());
-        }
         let Some(found) = file(entry, &[root, &worktree])? else { return Ok(()) };
         let modified = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        let place = (Reverse(modified), path.to_owned());
+        let place = (Reverse(modified), entry.path().to_owned());
         newest.lock().unwrap_or_else(PoisonError::into_inner).add(place, vec![()]);
         Ok(())
     };
-    let left = walk::entries(root, cx, cancel, || visit)?;
+    let left = walk::entries(root, Some(pattern), cx, cancel, || visit)?;
     Ok((newest.into_inner().unwrap_or_else(PoisonError::into_inner), left))
 }
 
@@ -148,7 +144,7 @@ fn output(args: &Args, newest: Newest<()>, left: &Left, cx: &Workspace) -> Outpu
     let kept = truncate::whole_lines(&all, cx.limits);
     let count = kept.lines().count();
     let rest = if total == 0 {
-        "No files found.".to_owned()
+        format!("No files found.\n{}", left.about_ignored())
     } else if count < total {
         format!(
             "\n(The newest {count} of {total} files. A narrower pattern or another path shows the others.)"
@@ -156,7 +152,7 @@ fn output(args: &Args, newest: Newest<()>, left: &Left, cx: &Workspace) -> Outpu
     } else {
         String::new()
     };
-    let text = format!("{kept}{rest}{}", left.note());
+    let text = format!("{kept}{}{}", rest.trim_end_matches('\n'), left.note());
     let meta = json!({ "count": count, "truncated": count < total });
     Output::new(title(&args.pattern, args.path.as_deref()), text.trim_end_matches('\n'), &meta)
 }

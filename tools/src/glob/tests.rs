@@ -53,6 +53,9 @@ async fn patterns_and_paths() {
         (json!({ "pattern": format!("{absolute}/d.ts"), "path": "x y" }), &["src/d.ts"]),
         (json!({ "pattern": "../src/d*", "path": "x y" }), &["src/d.ts"]),
         (json!({ "pattern": r"\[g\].rs" }), &["x y/[g].rs"]),
+        (json!({ "pattern": "x y/[g].rs" }), &["x y/[g].rs"]),
+        (json!({ "pattern": site.path("x y/[g].rs") }), &["x y/[g].rs"]),
+        (json!({ "pattern": site.path("x y/[g]*") }), &["x y/[g].rs"]),
         (json!({ "pattern": "A.RS" }), &[]),
         (json!({ "pattern": "deep" }), &[]),
         (json!({ "glob": "a.rs", "path": "" }), &["a.rs"]),
@@ -106,11 +109,48 @@ async fn ignore_files_count_with_and_without_a_repository() {
         assert_eq!(found(&site, &json!({ "pattern": "**", "path": "out" })).await, ["out/x"]);
         if repository {
             site.file("excluded", "");
-            assert!(found(&site, &json!({ "pattern": "excluded" })).await.is_empty());
+            assert!(found(&site, &json!({ "pattern": "exclude?" })).await.is_empty());
+            assert_eq!(found(&site, &json!({ "pattern": "excluded" })).await, ["excluded"]);
             let inside = json!({ "pattern": "**", "path": ".git/info" });
             assert_eq!(found(&site, &inside).await, [".git/info/exclude"]);
         }
     }
+}
+
+#[tokio::test]
+async fn an_ignored_file_that_is_named_is_found_and_others_are_hinted_at() {
+    let site = Site::new();
+    site.file(".git/config", "");
+    site.file(".gitignore", "node_modules/\n*.log\n");
+    for name in ["node_modules/x/package.json", "node_modules/[y]/b.js", "debug.log", "a.js"] {
+        site.file(name, "");
+    }
+    site.file("share/auth.log", "");
+    let package = "node_modules/x/package.json";
+    for (pattern, expected) in [
+        (package.to_owned(), &[package][..]),
+        (format!("./{package}"), &[package]),
+        (site.path(package).display().to_string(), &[package]),
+        ("node_modules/x/*.json".to_owned(), &[package]),
+        ("node_modules/**/*.js".to_owned(), &["node_modules/[y]/b.js"]),
+        ("node_modules/[y]/*".to_owned(), &["node_modules/[y]/b.js"]),
+        ("node_modules/[y]/b.js".to_owned(), &["node_modules/[y]/b.js"]),
+        ("debug.log".to_owned(), &["debug.log"]),
+        (site.path("debug.log").display().to_string(), &["debug.log"]),
+        // a file that is not ignored comes first
+        ("*.js".to_owned(), &["a.js"]),
+    ] {
+        assert_eq!(found(&site, &json!({ "pattern": pattern })).await, expected, "{pattern}");
+    }
+    let ignored = "No files found.\n(Files that .gitignore or .ignore exclude were left out.";
+    for (pattern, start) in [("**/package.json", ignored), ("*.log", ignored)] {
+        let output = site.run("glob", &json!({ "pattern": pattern })).await;
+        assert!(output.output.starts_with(start), "{pattern}: {}", output.output);
+    }
+    // a name does not open what is protected
+    let cx = Workspace { data: Some(site.path("share")), ..site.workspace() };
+    let output = crate::run_alone("glob", r#"{"pattern":"share/auth.log"}"#, cx).await.unwrap();
+    assert!(output.output.starts_with("No files found."), "{}", output.output);
 }
 
 #[tokio::test]
@@ -222,7 +262,7 @@ async fn cancelled_before_and_during_the_walk() {
 
     let cx = site.context();
     let visited = std::sync::atomic::AtomicUsize::new(0);
-    let walked = walk::entries(&site.path(""), &site.workspace(), &cx.cancel, || {
+    let walked = walk::entries(&site.path(""), None, &site.workspace(), &cx.cancel, || {
         |_: &DirEntry| {
             visited.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             cx.cancel.cancel();

@@ -69,12 +69,12 @@ impl Args {
         self.include.as_deref().filter(|include| !include.is_empty())
     }
 
-    /// The expression, and the filter for files.
-    fn parsed(&self) -> Result<(RegexMatcher, Option<Pattern>), Error> {
+    /// The expression, and the filter for files below `root`.
+    fn parsed(&self, root: &Path) -> Result<(RegexMatcher, Option<Pattern>), Error> {
         let invalid = |field, problem| walk::invalid(Grep::NAME, field, problem);
         let matcher = search::matcher(&self.pattern, self.ignore_case == Some(true))
             .map_err(|problem| invalid("pattern", problem))?;
-        let include = self.include().map(Pattern::new).transpose();
+        let include = self.include().map(|include| Pattern::filter(include, root)).transpose();
         Ok((matcher, include.map_err(|problem| invalid("include", problem))?))
     }
 }
@@ -87,9 +87,9 @@ impl Typed for Grep {
     const USES_WORKSPACE: bool = true;
 
     fn plan(args: &Args, cx: &Workspace) -> Result<Plan, Error> {
-        args.parsed()?;
         let moved = spill::moved(args.folder(), &cx.spill_dir);
         let mut target = paths::resolve(moved.as_deref().unwrap_or(args.folder()), cx)?;
+        args.parsed(&target.path)?;
         // the hint under a cut output sends the model to this folder
         target.inside |= paths::real(&cx.spill_dir).is_ok_and(|dir| target.path.starts_with(dir));
         // a named file is shown as by `read`, so it needs the permissions of `read`
@@ -114,20 +114,19 @@ impl Typed for Grep {
 }
 
 fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
-    let (matcher, include) = args.parsed()?;
+    let (matcher, include) = args.parsed(root)?;
     let Some(found) = confined::lookup(root)? else {
         return Err(Error::NotFound(nearby::missing(root)));
     };
     let search = Search {
         matcher,
-        include,
         root,
         cx,
         newest: Mutex::new(Newest::new(LIMIT)),
         searched: AtomicUsize::new(0),
     };
     let left = if found.is_dir() {
-        walk::entries(root, &cx.workspace, &cx.cancel, || {
+        walk::entries(root, include.as_ref(), &cx.workspace, &cx.cancel, || {
             let mut searching = Searching::new(cx.workspace.secrets.clone());
             let search = &search;
             move |entry: &DirEntry| search.entry(&mut searching, entry)
@@ -143,7 +142,6 @@ fn search_all(args: &Args, root: &Path, cx: &Context) -> Result<Output, Error> {
 /// One call, shared by the threads that search for it.
 struct Search<'a> {
     matcher: RegexMatcher,
-    include: Option<Pattern>,
     root: &'a Path,
     cx: &'a Context,
     newest: Mutex<Newest<Line>>,
@@ -159,8 +157,7 @@ impl Search<'_> {
         }
         let path = entry.path();
         let Ok(below) = path.strip_prefix(self.root) else { return Ok(()) };
-        let included = |include: &Pattern| include.matches(below);
-        if !self.include.as_ref().is_none_or(included) || secret(&below.to_string_lossy()) {
+        if secret(&below.to_string_lossy()) {
             return Ok(());
         }
         self.searched.fetch_add(1, Ordering::Relaxed);
@@ -218,7 +215,7 @@ impl Search<'_> {
         let matches = kept.lines().filter(|line| line.starts_with(LINE)).count();
         let truncated = more || kept.len() < all.len();
         let head = match (matches, truncated) {
-            (0, false) => nothing(args, self.searched.into_inner()),
+            (0, false) => nothing(args, self.searched.into_inner()) + left.about_ignored(),
             (1, false) => "Found 1 match\n".to_owned(),
             (_, false) => format!("Found {matches} matches\n"),
             (_, true) => format!(

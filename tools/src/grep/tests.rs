@@ -111,10 +111,11 @@ async fn which_files() {
     symlink(site.outside("o.rs"), site.path("away.rs")).unwrap();
     symlink(site.outside(""), site.path("away")).unwrap();
     symlink("a.rs", site.path("link.rs")).unwrap();
-    let all = ["a.rs", "src/b.rs", "src/c.ts", "src/deep/d.rs", ".hidden", "x.lock"];
+    site.file("[x]/{y}.rs", "x\n");
+    let all = ["a.rs", "src/b.rs", "src/c.ts", "src/deep/d.rs", ".hidden", "x.lock", "[x]/{y}.rs"];
     for (input, expected) in [
         (json!({}), &all[..]),
-        (json!({ "include": "*.rs" }), &["a.rs", "src/b.rs", "src/deep/d.rs"]),
+        (json!({ "include": "*.rs" }), &["a.rs", "src/b.rs", "src/deep/d.rs", "[x]/{y}.rs"]),
         (json!({ "include": "src/*.rs" }), &["src/b.rs"]),
         (json!({ "include": "*.{ts,lock}" }), &["src/c.ts", "x.lock"]),
         (json!({ "include": "!*.rs" }), &["src/c.ts", ".hidden", "x.lock"]),
@@ -125,6 +126,18 @@ async fn which_files() {
         (json!({ "path": "node" }), &["node/m.rs"]),
         (json!({ "path": "link.rs", "include": "*.ts" }), &["a.rs"]),
         (json!({ "path": "", "include": "" }), &all),
+        (json!({ "include": "src" }), &["src/b.rs", "src/c.ts", "src/deep/d.rs"]),
+        (json!({ "include": ".rs" }), &["a.rs", "src/b.rs", "src/deep/d.rs", "[x]/{y}.rs"]),
+        (json!({ "include": "*.ts, *.lock" }), &["src/c.ts", "x.lock"]),
+        (json!({ "include": site.path("src/*.rs") }), &["src/b.rs"]),
+        (
+            json!({ "include": site.path("src"), "path": "src" }),
+            &["src/b.rs", "src/c.ts", "src/deep/d.rs"],
+        ),
+        (json!({ "include": "[x]/{y}.rs" }), &["[x]/{y}.rs"]),
+        (json!({ "include": "./a.gen" }), &["a.gen"]),
+        (json!({ "include": "node/*.rs" }), &["node/m.rs"]),
+        (json!({ "include": site.path("node/m.rs") }), &["node/m.rs"]),
     ] {
         let mut input = input;
         input["pattern"] = "^x".into();
