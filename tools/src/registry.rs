@@ -86,37 +86,59 @@ pub fn resolve(call: &CallSpec, cx: &Workspace) -> Resolution {
     resolution
 }
 
-/// Finds the tool that the model meant. Models vary case and pad names with white space; nothing
-/// else is guessed, except `list`. A name in another case must fit one tool only.
+/// Finds the tool that the model meant. Models vary case, pad names with white space, and put the name of a group before
+/// them (`functions.read`); nothing else is guessed, except `list`. A name in another case must fit one tool only.
 fn resolve_leniently(call: &CallSpec, cx: &Workspace) -> Resolution {
-    let name = call.name.trim();
-    let listed = |name: &str| find(name).filter(|tool| tool.is_listed());
-    let of_source = |call: &CallSpec| cx.sources.iter().find_map(|source| source.resolve(call, cx));
-    let of_turn = find(name).filter(|_| name == STRUCTURED_OUTPUT && cx.output.is_some());
-    if let Some(tool) = listed(name).or(of_turn) {
-        return resolve_built_in(tool, call, cx);
-    }
-    if let Some(resolution) = of_source(call) {
-        return resolution;
-    }
-    if let Some(tool) = listed(&name.to_lowercase()) {
-        return resolve_built_in(tool, call, cx);
-    }
-    if let Some(name) = name_in_other_case(name, cx)
-        && let Some(resolution) = of_source(&CallSpec { name, ..call.clone() })
-    {
+    if let Some(resolution) = resolve_known(call, cx) {
         return resolution;
     }
     if let Some(refused) = cx.sources.iter().find_map(|source| source.refuse(call, cx)) {
         return refused;
     }
-    if let Some(call) = as_read(call) {
-        return resolve_built_in(&read::Read, &call, cx);
+    if let Some(resolution) = last_part(&call.name)
+        .and_then(|name| resolve_known(&CallSpec { name: name.to_owned(), ..call.clone() }, cx))
+    {
+        return resolution;
     }
     let error = unknown(&call.name, cx.offered.as_deref());
     let name = text::clip(call.name.clone(), MAX_NAME);
     let input = json!({ "tool": name, "error": error.to_string() });
     tool::refused("invalid", &Json::from_value(&input), &error)
+}
+
+/// The name without the group before it, and without the number that some servers put after it (`functions.read:0`).
+fn last_part(name: &str) -> Option<&str> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = name.trim();
+    let numbered = name.rsplit_once(':').filter(|(_, number)| is_number(number));
+    let name = numbered.map_or(name, |(name, _)| name);
+    match name.rsplit_once(['.', ':', '/']) {
+        Some((group, last)) => group.starts_with(char::is_alphabetic).then_some(last),
+        None => numbered.map(|(name, _)| name),
+    }
+}
+
+/// Resolves a call whose name fits a tool but for case and white space.
+fn resolve_known(call: &CallSpec, cx: &Workspace) -> Option<Resolution> {
+    let name = call.name.trim();
+    let listed = |name: &str| find(name).filter(|tool| tool.is_listed());
+    let of_source = |call: &CallSpec| cx.sources.iter().find_map(|source| source.resolve(call, cx));
+    let of_turn = find(name).filter(|_| name == STRUCTURED_OUTPUT && cx.output.is_some());
+    if let Some(tool) = listed(name).or(of_turn) {
+        return Some(resolve_built_in(tool, call, cx));
+    }
+    if let Some(resolution) = of_source(call) {
+        return Some(resolution);
+    }
+    if let Some(tool) = listed(&name.to_lowercase()) {
+        return Some(resolve_built_in(tool, call, cx));
+    }
+    if let Some(name) = name_in_other_case(name, cx)
+        && let Some(resolution) = of_source(&CallSpec { name, ..call.clone() })
+    {
+        return Some(resolution);
+    }
+    as_read(call).map(|call| resolve_built_in(&read::Read, &call, cx))
 }
 
 fn resolve_built_in(tool: &dyn Tool, call: &CallSpec, cx: &Workspace) -> Resolution {
@@ -594,6 +616,14 @@ mod tests {
             // two names differ from it only in case
             ("FAR_READ", "invalid"),
             ("near", "invalid"),
+            (" functions.far_away ", "far_away"),
+            ("default_api:read", "read"),
+            ("tools/Read", "read"),
+            ("functions.read:0", "read"),
+            ("read:12", "read"),
+            ("functions.near", "invalid"),
+            ("functions.", "invalid"),
+            ("::", "invalid"),
         ] {
             assert_eq!(resolve(&call(name, "{}"), &workspace).name, found, "{name}");
         }
