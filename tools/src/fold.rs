@@ -35,6 +35,40 @@ pub(crate) fn clusters(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// Says at which character the first of these lines differs that may look like the line searched for, because the character
+/// is not ASCII. Each row has the number of a line, its text and the text searched for.
+pub(crate) fn hint<'a>(
+    mut rows: impl Iterator<Item = (usize, &'a str, &'a str)>,
+) -> Option<String> {
+    let differing = |(number, line, wanted): (usize, &str, &str)| {
+        let (mut found, mut wanted) = (line.chars(), wanted.chars());
+        let pair = loop {
+            match (found.next(), wanted.next()) {
+                (None, None) => return None,
+                (a, b) if a == b => {}
+                pair => break pair,
+            }
+        };
+        let is_odd = [pair.0, pair.1].into_iter().flatten().any(|c| !c.is_ascii());
+        is_odd.then(|| {
+            let [found, wanted] = [pair.0, pair.1].map(named);
+            format!("Line {number} has {found} where the given text has {wanted}.")
+        })
+    };
+    rows.find_map(differing)
+}
+
+/// A character by its number in Unicode, and itself if it can be seen.
+fn named(c: Option<char>) -> String {
+    match c {
+        None => "its end".to_owned(),
+        Some(c) if c.is_alphanumeric() || c.is_ascii_graphic() => {
+            format!("U+{:04X} ({c})", u32::from(c))
+        }
+        Some(c) => format!("U+{:04X}", u32::from(c)),
+    }
+}
+
 /// Whether the character belongs to the one before: a combining mark, or a later part of a Korean syllable.
 fn combines(c: char) -> bool {
     !c.is_ascii() && (canonical_combining_class(c) != 0 || matches!(c, '\u{1160}'..='\u{11ff}'))
@@ -43,6 +77,23 @@ fn combines(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_difference_that_cannot_be_seen_is_named() {
+        for (line, wanted, said) in [
+            (
+                "pay",
+                "p\u{430}y",
+                "Line 7 has U+0061 (a) where the given text has U+0430 (\u{430}).",
+            ),
+            ("a\u{200b}b", "ab", "Line 7 has U+200B where the given text has U+0062 (b)."),
+            ("x…", "x", "Line 7 has U+2026 where the given text has its end."),
+            ("pay", "say", ""),
+            ("é", "é", ""),
+        ] {
+            assert_eq!(hint([(7, line, wanted)].into_iter()).unwrap_or_default(), said, "{line}");
+        }
+    }
 
     #[test]
     fn texts_that_look_alike_are_equal_and_others_are_not() {

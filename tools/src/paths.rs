@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use leftfold_events::event::Access;
 use rustix::io::Errno;
 
-use crate::{Error, Plan, Workspace, text};
+use crate::{Error, Plan, Workspace, fold, text};
 
 /// Most links followed in one path before it counts as a loop; Linux has the same limit.
 const MAX_LINKS: u32 = 40;
@@ -25,29 +26,43 @@ pub(crate) struct Target {
     pub(crate) inside: bool,
 }
 
-/// Resolves `given`, which is absolute, below `~`, or relative to the workspace's directory.
+/// Resolves `given`, which is absolute, below `~`, or relative to the workspace's directory. A name that does not exist
+/// means the only entry of its folder that looks the same ([`fold::folded`]): models do not write Unicode as the file
+/// system has it, and a second file with that name would surprise.
 ///
 /// # Errors
 /// The path is empty, contains NUL, or is not UTF-8 after resolution; links form a loop; a folder
 /// may not be searched.
 pub(crate) fn resolve(given: &str, cx: &Workspace) -> Result<Target, Error> {
-    resolve_by(given, cx, link)
+    resolve_by(given, cx, link, true)
 }
 
-/// Resolves `given` as [`resolve`] does, but as a command of its own process sees `/proc/self`.
+/// Resolves `given` as [`resolve`] does, but as a command of its own process sees `/proc/self`, and with names as they are.
 ///
 /// # Errors
 /// Those of [`resolve`].
 pub(crate) fn resolve_for_command(given: &str, cx: &Workspace) -> Result<Target, Error> {
-    resolve_by(given, cx, link_for_command)
+    resolve_by(given, cx, link_for_command, false)
 }
 
-fn resolve_by(given: &str, cx: &Workspace, link: Links) -> Result<Target, Error> {
+fn resolve_by(
+    given: &str,
+    cx: &Workspace,
+    link: Links,
+    finds_alike: bool,
+) -> Result<Target, Error> {
     if given.is_empty() || given.contains('\0') || given.len() > MAX_PATH {
         let given = text::clip(given.to_owned(), 200);
         return Err(Error::NotFound(format!("{given:?} cannot be a path.")));
     }
-    let path = follow(&cx.directory.join(expand(given)), link)?;
+    let mut path = follow(&cx.directory.join(expand(given)), link)?;
+    // each round finds one name; a link to a missing name that looks like its own would go on for ever
+    for _ in 0..MAX_LINKS {
+        match finds_alike.then(|| alike(&path)).flatten() {
+            Some(found) => path = follow(&found, link)?,
+            None => break,
+        }
+    }
     if path.to_str().is_none() {
         let text = format!("{} leads to a path that is not UTF-8.", path.display());
         return Err(Error::NotFound(text));
@@ -59,6 +74,24 @@ fn resolve_by(given: &str, cx: &Workspace, link: Links) -> Result<Target, Error>
         Err(_) => (path.to_string_lossy().into_owned(), false),
     };
     Ok(Target { path, shown, inside })
+}
+
+/// The path with its first missing name replaced by the only entry of the folder that looks the same.
+fn alike(path: &Path) -> Option<PathBuf> {
+    let is_missing = |path: &&Path| {
+        path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let missing = path.ancestors().take_while(is_missing).last()?;
+    let name = missing.file_name()?.to_str()?;
+    if name.is_ascii() && !name.contains([' ', '-', '\'', '"']) {
+        return None;
+    }
+    let wanted = fold::folded(name);
+    let is_alike = |name: &OsString| name.to_str().is_some_and(|name| fold::folded(name) == wanted);
+    let names = std::fs::read_dir(missing.parent()?).ok()?;
+    let mut names = names.filter_map(|entry| Some(entry.ok()?.file_name())).filter(is_alike);
+    let only = names.next().filter(|_| names.next().is_none())?;
+    Some(missing.with_file_name(only).join(path.strip_prefix(missing).ok()?))
 }
 
 /// Expands `~` and `~/…`: models never mean a folder called `~`.
@@ -253,6 +286,39 @@ mod tests {
         ] {
             let target = resolve(given, &site.workspace()).unwrap();
             assert_eq!((target.shown.as_str(), target.inside), (shown, inside), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_missing_name_is_the_only_one_that_looks_the_same() {
+        let site = Site::new();
+        for name in [
+            "Shot 1.37\u{202f}PM.txt",
+            "Cafe\u{301}/men\u{fc}.txt",
+            "plain.txt",
+            "two\u{a0}words",
+            "two\u{2003}words",
+            "both e\u{301}",
+            "both \u{e9}",
+        ] {
+            site.file(name, "");
+        }
+        symlink("lo\u{f6}p", site.path("loo\u{308}p")).unwrap();
+        for (given, shown) in [
+            ("Shot 1.37 PM.txt", "Shot 1.37\u{202f}PM.txt"),
+            ("Caf\u{e9}/menu\u{308}.txt", "Cafe\u{301}/men\u{fc}.txt"),
+            ("Caf\u{e9}/new-name.txt", "Cafe\u{301}/new-name.txt"),
+            ("Cafe/x.txt", "Cafe/x.txt"),
+            // two fit, or it exists
+            ("two words", "two words"),
+            ("both e\u{301}", "both e\u{301}"),
+            ("both \u{e9}", "both \u{e9}"),
+            ("Plain.txt", "Plain.txt"),
+            ("lo\u{f6}p", "lo\u{f6}p"),
+        ] {
+            assert_eq!(resolve(given, &site.workspace()).unwrap().shown, shown);
+            // a shell takes names as they are
+            assert_eq!(resolve_for_command(given, &site.workspace()).unwrap().shown, given);
         }
     }
 

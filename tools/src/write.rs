@@ -257,6 +257,15 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_looks_the_same_is_no_second_file() {
+        let site = Site::new();
+        site.file("Cafe\u{301}.md", "old\n");
+        site.run("write", &json!({ "filePath": "Caf\u{e9}.md", "content": "new\n" })).await;
+        assert_eq!(site.text("Cafe\u{301}.md"), "new\n");
+        assert!(!site.path("Caf\u{e9}.md").exists());
+    }
+
+    #[tokio::test]
     async fn what_is_no_file_is_refused() {
         let site = Site::new();
         site.file("dir/x", "");

@@ -9,7 +9,7 @@ use super::body::{self, HunkMismatch, MismatchReason};
 use super::find::Strictness;
 use super::parse::{Change, Hunk, Section};
 use crate::text_files::TextFiles;
-use crate::{Error, Seen, confined, nearby, seen, text};
+use crate::{Error, Seen, confined, fold, nearby, seen, text};
 
 /// Most lines of a hunk or file that an error quotes.
 const QUOTE: usize = 8;
@@ -311,11 +311,18 @@ fn missed(file: &File, before: &str, hunks: &[Hunk], miss: &HunkMismatch) -> Err
             "{place} does not fit: these lines are not in the file, and nothing in it is similar. Read the file again. {end}\n{}",
             quoted_lines(hunk)
         )),
-        MismatchReason::Lines(Some(at)) => Error::NoMatch(format!(
-            "{place} does not fit: these lines are not in the file. {end}\n{}The most similar lines of the file are:\n{}",
-            quoted_lines(hunk),
-            numbered(&lines, *at, hunk)
-        )),
+        MismatchReason::Lines(Some(at)) => {
+            let old = hunk.lines.iter().filter_map(|line| line.old());
+            let rows = (at + 1..).zip(lines.iter().skip(*at)).zip(old);
+            let hint =
+                fold::hint(rows.map(|((number, line), old)| (number, line.trim(), old.trim())));
+            Error::NoMatch(format!(
+                "{place} does not fit: these lines are not in the file. {end}\n{}The most similar lines of the file are:\n{}{}",
+                quoted_lines(hunk),
+                numbered(&lines, *at, hunk),
+                hint.unwrap_or_default()
+            ))
+        }
         MismatchReason::NotAtEnd(at) => Error::NoMatch(format!(
             "{place} does not fit: its lines are at line {}, but the file does not end after them as `*** End of File` says. {end}",
             at + 1

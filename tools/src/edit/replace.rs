@@ -7,7 +7,7 @@ use super::ending::Ending;
 use super::search::{Candidate, Search};
 use super::shift::Shift;
 use super::{nearest, source};
-use crate::{Error, text};
+use crate::{Error, fold, text};
 
 /// Most places that an error lists.
 const QUOTE: usize = 10;
@@ -173,11 +173,17 @@ fn no_match(search: &Search<'_>, shown: &str) -> String {
     match nearest::lines(search) {
         Some(lines) => {
             text += " The most similar lines are:\n";
+            let wanted = (0..search.old.count()).skip_while(|line| search.old.is_blank(*line));
+            let rows = lines.clone().zip(wanted).map(|(line, wanted)| {
+                (line + 1, search.file.trimmed(line), search.old.trimmed(wanted))
+            });
+            let hint = fold::hint(rows).map(|hint| hint + " ").unwrap_or_default();
             for line in lines {
                 let quoted = text::clip(search.file.whole(line).to_owned(), nearest::LONGEST);
                 // writing to a String cannot fail
                 let _ = writeln!(text, "{}: {quoted}", line + 1);
             }
+            text += &hint;
             text += "Give the text exactly as it is in the file, including white space.";
         }
         None => text += " Read the file again: nothing in it is similar.",

@@ -9,7 +9,9 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
 use leftfold_events::Secrets;
 use tokio_util::sync::CancellationToken;
+use unicode_normalization::UnicodeNormalization;
 
+use crate::fold;
 use crate::text::{Charset, SAMPLE};
 
 /// Most characters of a line that are shown.
@@ -41,13 +43,16 @@ pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, 
     // the builder wraps the expression and would mark a place in the wrapped text
     let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
     parser.parse(pattern).map_err(|error| wrong(&error))?;
-    RegexMatcherBuilder::new()
+    let mut builder = RegexMatcherBuilder::new();
+    builder
         .multi_line(true)
         .case_insensitive(ignore_case)
         .crlf(true)
         .size_limit(MAX_REGEX)
-        .dfa_size_limit(MAX_CACHE)
-        .build(pattern)
+        .dfa_size_limit(MAX_CACHE);
+    // in the name of a group, for example, there can be no alternatives
+    let in_both_forms = in_both_forms(pattern).and_then(|pattern| builder.build(&pattern).ok());
+    in_both_forms.map_or_else(|| builder.build(pattern), Ok)
         .map_err(|error| {
             if !matches!(error.kind(), ErrorKind::NotAllowed(_)) {
                 return wrong(&error);
@@ -56,6 +61,29 @@ pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, 
                 "{pattern:?} can only match a line break, but lines are searched one at a time. Search for a part that is on one line"
             )
         })
+}
+
+/// The expression with each accented letter outside of brackets as an alternative of its composed and its decomposed form:
+/// files have either. `None` if both are the same.
+fn in_both_forms(pattern: &str) -> Option<String> {
+    let (mut both, mut depth, mut is_escaped) = (String::new(), 0_u32, false);
+    for part in fold::clusters(pattern).map(|part| &pattern[part]) {
+        let composed: String = part.nfc().collect();
+        let decomposed: String = part.nfd().collect();
+        let is_letter = part.starts_with(char::is_alphanumeric) && !is_escaped && depth == 0;
+        if is_letter && composed != decomposed {
+            both += &format!("(?:{part}|{composed}|{decomposed})");
+        } else {
+            both += part;
+        }
+        match part {
+            "[" if !is_escaped => depth += 1,
+            "]" if !is_escaped => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        is_escaped = part == "\\" && !is_escaped;
+    }
+    (both != pattern).then_some(both)
 }
 
 /// A line that matches.

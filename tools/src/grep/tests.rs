@@ -95,6 +95,28 @@ async fn encodings() {
 }
 
 #[tokio::test]
+async fn accented_letters_are_found_in_either_form() {
+    let site = Site::new();
+    site.file(
+        "t",
+        "Caf\u{e9}\nCafe\u{301}\nCafe\n한\n\u{1112}\u{1161}\u{11ab}\nééé\ne\u{301}e\u{301}\n",
+    );
+    for (pattern, numbers) in [
+        ("Caf\u{e9}", &["1", "2"][..]),
+        ("^Cafe\u{301}$", &["1", "2"]),
+        ("(?i)CAF\u{c9}", &["1", "2"]),
+        ("한", &["4", "5"]),
+        ("^\u{e9}+$", &["6", "7"]),
+        ("^[\u{e9}]+$", &["6"]),
+        (r"(?<né>^Cafe$)", &["3"]),
+    ] {
+        let lines = found(&site, &json!({ "pattern": pattern })).await;
+        let found: Vec<&str> = lines.iter().filter_map(|line| line.split(':').nth(1)).collect();
+        assert_eq!(found, numbers, "{pattern}");
+    }
+}
+
+#[tokio::test]
 async fn which_files() {
     let site = Site::new();
     site.file(".git/config", "x");

@@ -171,6 +171,11 @@ async fn a_failure_changes_nothing() {
             "no_match",
             "\n> three four\nThe most similar lines of the file are:\n3: three\n",
         ),
+        (
+            "*** Update File: a\n@@\n-three\u{200b} x\n",
+            "no_match",
+            "Line 3 has its end where the given text has U+200B.",
+        ),
         ("*** Update File: a\n@@ nowhere\n-two\n", "no_match", "\"nowhere\""),
         ("*** Update File: a\n@@\n-two\n*** End of File\n", "no_match", "at line 2"),
         ("*** Update File: twice\n@@\n-y\n@@\n-x\n", "multiple_matches", "at lines 1 and 2"),

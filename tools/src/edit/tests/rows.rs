@@ -324,6 +324,13 @@ fn what_is_missing_ambiguous_or_unlike_is_refused() {
     assert_eq!(replace("a", "b", "b", true, "f").unwrap_err().kind(), "identical");
 }
 
+#[test]
+fn a_letter_of_another_script_is_named() {
+    let error =
+        replace("x = 0\npay = 1\n", "p\u{430}y = 1", "", false, "f").unwrap_err().to_string();
+    assert!(error.contains("Line 2 has U+0061 (a) where the given text has U+0430"), "{error}");
+}
+
 /// Blocks whose words differ are replaced one at a time, so that each can be shown.
 #[test]
 fn all_blocks_at_once_have_the_words_searched_for() {
