@@ -17,6 +17,9 @@ pub const MAX_SIDE_OF_MANY: u32 = 2_000;
 /// Bytes of a JPEG in which its frame header is looked for: metadata comes before it.
 const JPEG_HEAD: usize = 1 << 20;
 
+/// Bytes of a GIF's header.
+const GIF_HEAD: usize = 13;
+
 /// Bytes that hold the header of any other image.
 const HEAD: usize = 64;
 
@@ -29,15 +32,20 @@ pub fn unfit(mime: &str, base64: &str, max_side: u32) -> Option<String> {
         let (size, most) = (base64.len() / 4 * 3, MAX_IMAGE_BASE64 / 4 * 3);
         return Some(format!("it has {size} bytes, and at most {most} can be sent"));
     }
-    let (width, height) = sides(&head(base64, HEAD)).or_else(|| {
-        head(base64, HEAD).starts_with(&JPEG).then(|| jpeg(&head(base64, JPEG_HEAD)))?
-    })?;
+    let (width, height) = sides(base64)?;
     (width.max(height) > max_side).then(|| {
         format!("it is {width} × {height} pixels, and a side of at most {max_side} can be sent")
     })
 }
 
-const JPEG: [u8; 3] = [0xff, 0xd8, 0xff];
+/// Width and height of a PNG, JPEG, GIF or WebP image in base64. `None` if its header does not say them.
+pub fn sides(base64: &str) -> Option<(u32, u32)> {
+    let start = head(base64, HEAD);
+    if start.starts_with(&[0xff, 0xd8, 0xff]) {
+        return jpeg(&head(base64, JPEG_HEAD));
+    }
+    of_header(&start)
+}
 
 /// The first bytes, at most `most`.
 fn head(base64: &str, most: usize) -> Vec<u8> {
@@ -47,7 +55,7 @@ fn head(base64: &str, most: usize) -> Vec<u8> {
 }
 
 /// Width and height of a PNG, GIF or WebP.
-fn sides(bytes: &[u8]) -> Option<(u32, u32)> {
+fn of_header(bytes: &[u8]) -> Option<(u32, u32)> {
     let byte = |at: usize| bytes.get(at).copied().map(u32::from);
     let little = |at: usize| Some(byte(at)? | byte(at + 1)? << 8);
     let big = |at: usize| {
@@ -55,7 +63,9 @@ fn sides(bytes: &[u8]) -> Option<(u32, u32)> {
     };
     match (bytes, bytes.get(12..16)) {
         ([0x89, b'P', b'N', b'G', ..], _) => Some((big(16)?, big(20)?)),
-        ([b'G', b'I', b'F', b'8', ..], _) => Some((little(6)?, little(8)?)),
+        ([b'G', b'I', b'F', b'8', ..], _) if bytes.len() >= GIF_HEAD => {
+            Some((little(6)?, little(8)?))
+        }
         ([b'R', b'I', b'F', b'F', ..], Some(b"VP8 ")) => {
             Some((little(26)? & 0x3fff, little(28)? & 0x3fff))
         }

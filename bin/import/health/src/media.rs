@@ -26,9 +26,6 @@ pub(crate) const OPENAI: Limits =
 /// Bytes of base64 of a document.
 const LONGEST_DOCUMENT: usize = 32 << 20;
 
-/// Bytes in which a JPEG's frame header is looked for: metadata comes before it.
-const HEAD: usize = 1 << 20;
-
 pub(crate) const PDF: &str = "application/pdf";
 
 /// A fault of an image or a document.
@@ -60,12 +57,10 @@ pub(crate) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fa
     };
     let side = match is {
         PDF => 0,
-        "image/jpeg" => {
-            let sides = jpeg(&decode(base64, HEAD));
-            sides.map_or(0, |(width, height)| width.max(height))
-        }
-        _ => match sides(is, &head) {
+        _ => match leftfold_events::media::sides(base64) {
             Some((width, height)) if width > 0 && height > 0 => width.max(height),
+            // metadata may come before a JPEG's frame header
+            None if is == "image/jpeg" => 0,
             _ => return unusable("its header is cut off"),
         },
     };
@@ -93,47 +88,6 @@ fn type_of(head: &[u8]) -> Option<&'static str> {
         [b'%', b'P', b'D', b'F', ..] => PDF,
         _ => return None,
     })
-}
-
-/// Width and height from the header of an image that is no JPEG.
-fn sides(mime: &str, head: &[u8]) -> Option<(u32, u32)> {
-    let byte = |at: usize| head.get(at).copied().map(u32::from);
-    let little = |at: usize| Some(byte(at)? | byte(at + 1)? << 8);
-    let big = |at: usize| {
-        Some(byte(at)? << 24 | byte(at + 1)? << 16 | byte(at + 2)? << 8 | byte(at + 3)?)
-    };
-    match (mime, head.get(12..16)) {
-        ("image/png", _) => Some((big(16)?, big(20)?)),
-        ("image/gif", _) => Some((little(6)?, little(8)?)),
-        ("image/webp", Some(b"VP8 ")) => Some((little(26)? & 0x3fff, little(28)? & 0x3fff)),
-        ("image/webp", Some(b"VP8L")) => {
-            let bits = little(21)? | little(23)? << 16;
-            Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
-        }
-        ("image/webp", Some(b"VP8X")) => {
-            let three = |at: usize| Some((little(at)? | byte(at + 2)? << 16) + 1);
-            Some((three(24)?, three(27)?))
-        }
-        _ => None,
-    }
-}
-
-/// Width and height from the first frame header of a JPEG.
-fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
-    let pair = |at: usize| Some(u32::from(*bytes.get(at)?) << 8 | u32::from(*bytes.get(at + 1)?));
-    let mut at = 2;
-    loop {
-        let marker = pair(at)?;
-        match marker {
-            0xffc0..=0xffc3 | 0xffc5..=0xffc7 | 0xffc9..=0xffcb | 0xffcd..=0xffcf => {
-                return Some((pair(at + 7)?, pair(at + 5)?));
-            }
-            // a fill byte
-            0xffff => at += 1,
-            0xff00.. => at += 2 + usize::try_from(pair(at + 2)?).ok()?,
-            _ => return None,
-        }
-    }
 }
 
 /// The value of a digit of base64.
