@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use leftfold_events::providers::KnownProviders;
 
 use crate::auth::Keys;
-use crate::error::Error;
+use crate::error::{Error, quoted};
 use crate::files::{self, Noted};
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
@@ -248,6 +248,32 @@ pub(crate) fn load_found(
     merge(parts, (directory, env), layers, (trust, found.warnings))
 }
 
+/// The most keys of a file of which each has a warning; more are in one.
+const MAX_KEYS: usize = 3;
+
+/// Warnings of keys that mean nothing here, which another program may have in its file.
+fn without_meaning(left_out: &[LeftOutKey]) -> Vec<String> {
+    let of_files = left_out.chunk_by(|(one, _), (other, _)| one.source == other.source);
+    let warnings = of_files.flat_map(|keys| match keys {
+        [(place, _), ..] if keys.len() > MAX_KEYS => {
+            let names: Vec<String> = keys.iter().map(|(_, path)| path.clone()).collect();
+            vec![format!(
+                "{}: {} keys are not settings of Leftfold and have no effect: {}",
+                place.source.name,
+                keys.len(),
+                quoted(&names)
+            )]
+        }
+        _ => {
+            let warning = |(place, path): &LeftOutKey| {
+                format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
+            };
+            keys.iter().map(warning).collect()
+        }
+    });
+    warnings.collect()
+}
+
 fn add(tree: &mut Option<Node>, node: Node) {
     match tree {
         Some(tree) => {
@@ -298,7 +324,16 @@ pub(crate) fn merge(
         placed.rule.name_paths_as_calls_do(&worktree.to_string_lossy());
     }
     let of_all = [&rules.placed_rules].into_iter().chain(rules.agent_placed_rules.values());
-    settings.warnings = of_all.flat_map(|said| permission::without_effect(said)).collect();
+    settings.warnings = of_all.clone().flat_map(|said| permission::without_effect(said)).collect();
+    let is_of_server = |name: &str| {
+        let of = |server: &String| {
+            name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('_'))
+        };
+        settings.mcp.keys().any(of)
+    };
+    let unknown =
+        permission::unknown(of_all.flatten(), is_of_server, !settings.plugins.is_empty())?;
+    settings.warnings.extend(unknown);
     (settings.placed_rules, settings.agent_placed_rules) =
         (rules.placed_rules, rules.agent_placed_rules);
     if let Some(own) = &own {
@@ -308,9 +343,7 @@ pub(crate) fn merge(
     settings.trust = trust;
     settings.choose_rules();
     settings.warnings.extend(warnings);
-    settings.warnings.extend(left_out.iter().map(|(place, path)| {
-        format!("{place}: `{path}` is not a setting of Leftfold and has no effect")
-    }));
+    settings.warnings.extend(without_meaning(&left_out));
     settings.warnings.extend(of_project.iter().map(|place| {
         format!(
             "{place}: `{}` counts only in your own settings, and has no effect here",

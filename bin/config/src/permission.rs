@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::error::{Error, Hint, is_slip};
 use crate::source::SettingPlace;
 use crate::typed::At;
 
@@ -117,6 +118,58 @@ pub(crate) fn of_network(action: &At<Action>) -> PlacedRule {
         value: json!(action),
         place,
     }
+}
+
+/// Permissions that are not the name of a tool.
+const NOT_TOOLS: [&str; 12] = [
+    "doom_loop",
+    "edit",
+    "external_directory",
+    "list",
+    "patch",
+    rules::HOST,
+    rules::LEFTFOLD,
+    rules::NETWORK,
+    rules::PROTECTED_FILE,
+    rules::SECRET_IN_URL,
+    rules::UNREADABLE,
+    rules::UNSANDBOXED,
+];
+
+/// A warning for each rule with a permission that nothing here needs. `of_server` says whether a tool of this name may be one
+/// of an MCP server; with `plugins` it may be one of theirs.
+///
+/// # Errors
+/// In a file of Leftfold, the name is one typing mistake away from a known one: the rule would be thought to be in force.
+pub(crate) fn unknown<'a>(
+    rules: impl Iterator<Item = &'a PlacedRule>,
+    of_server: impl Fn(&str) -> bool,
+    plugins: bool,
+) -> Result<Vec<String>, Error> {
+    let known = || leftfold_tools::TOOLS.iter().map(|tool| tool.name()).chain(NOT_TOOLS);
+    let mut warnings = Vec::new();
+    for PlacedRule { rule, path, place, .. } in rules {
+        let name = rule.permission.as_str();
+        if name.contains(['*', '?']) || known().any(|known| known == name) || of_server(name) {
+            continue;
+        }
+        let key = path.join(".");
+        let right = known().find(|known| is_slip(name, known));
+        if right.is_none() && plugins {
+            continue;
+        }
+        let hint = right.map(Hint::exactly).unwrap_or_default();
+        if right.is_some() && place.source.own && !plugins {
+            return Err(Error::UnknownKey { place: place.clone(), key, hint });
+        }
+        let warning = format!(
+            "{place}: `{key}` has no effect: no tool here needs the permission `{name}`{hint}"
+        );
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+    Ok(warnings)
 }
 
 /// A warning for each rule with the name of a tool that has another permission: calls that change

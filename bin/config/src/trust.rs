@@ -91,6 +91,9 @@ struct Stored {
     trusted: Vec<Granted>,
 }
 
+/// The most settings that are left out of which each has a line; of more, one line says how many there are.
+const MAX_TOLD: usize = 3;
+
 impl Trust {
     /// Reads what was trusted in `worktree`. A file that cannot be read trusts nothing.
     pub(crate) fn load(worktree: &Path, directory: &Path, env: Env<'_>) -> Self {
@@ -183,6 +186,19 @@ impl Trust {
         if self.is_whole() {
             return of_plugins.collect();
         }
+        let worktree = self.worktree.display();
+        if self.items.len() > MAX_TOLD {
+            let changed = |item: &&TrustItem| self.standing(item) == Standing::Changed;
+            let changed = match self.items.iter().filter(changed).count() {
+                0 => String::new(),
+                count => format!(" ({count} have changed since you trusted them)"),
+            };
+            let all = format!(
+                "{worktree} is not trusted, so {} of its settings have no effect{changed}: `leftfold trust` shows them and lets you trust them",
+                self.items.len()
+            );
+            return [all].into_iter().chain(of_plugins).collect();
+        }
         let left_out = self.items.iter().map(|item| {
             let changed = match self.standing(item) {
                 Standing::Changed => " (it has changed since you trusted it)",
@@ -190,7 +206,6 @@ impl Trust {
             };
             format!("{}: `{}` is left out{changed}: it {}", item.place, item.key, item.effect)
         });
-        let worktree = self.worktree.display();
         let way = format!(
             "{worktree} is not trusted, so these settings have no effect: `leftfold trust` shows them and lets you trust them"
         );

@@ -256,3 +256,65 @@ fn rules_keep_their_order_through_every_merge() {
         ]
     );
 }
+
+/// A permission may be the name of a tool that only a server or a plugin brings.
+#[test]
+fn a_misspelt_permission_is_told_the_right_one_and_an_unknown_one_warns() {
+    let error = World::with(r#"{"permission": {"bsh": "ask"}}"#).error();
+    assert!(
+        error.contains("`permission.bsh` is not a setting of Leftfold; did you mean `bash`?"),
+        "{error}"
+    );
+    for (text, warning) in [
+        (r#"{"permission": {"frobnicate": "ask"}}"#, Some("needs the permission `frobnicate`")),
+        (
+            r#"{"agent": {"a": {"permission": {"frobnicate": "ask"}}}}"#,
+            Some("`agent.a.permission.frobnicate`"),
+        ),
+        (r#"{"permission": {"frobnicate": "ask"}, "plugin": [["p"]]}"#, None),
+        (r#"{"permission": {"bsh": "ask"}, "plugin": [["p"]]}"#, Some("did you mean `bash`?")),
+        (
+            r#"{"permission": {"db_query": "ask"}, "mcp": {"db": {"type": "local", "command": ["x"]}}}"#,
+            None,
+        ),
+        (
+            r#"{"permission": {"d*": "ask", "doom_loop": "ask", "list": "deny", "unreadable": "allow"}}"#,
+            None,
+        ),
+    ] {
+        let settings = World::with(text).load_in("").unwrap();
+        match warning {
+            Some(words) => {
+                assert!(
+                    settings.warnings.iter().any(|said| said.contains(words)),
+                    "{text}: {:?}",
+                    settings.warnings
+                );
+            }
+            None => assert_eq!(settings.warnings, Vec::<String>::new(), "{text}"),
+        }
+    }
+    let foreign = World::new().file("opencode.json", r#"{"permission": {"bsh": "ask"}}"#);
+    assert!(
+        foreign
+            .load_in("")
+            .unwrap()
+            .warnings
+            .iter()
+            .any(|said| said.contains("did you mean `bash`?"))
+    );
+}
+
+/// Another program's file may have many keys of its own: one line says so.
+#[test]
+fn many_keys_without_meaning_are_one_warning() {
+    for (text, count) in [
+        (r#"{"a1": 1, "b1": 1, "c1": 1}"#, 3),
+        (r#"{"a1": 1, "b1": 1, "c1": 1, "d1": {"e": 1}}"#, 1),
+    ] {
+        let settings = World::new().file("opencode.json", text).load_in("").unwrap();
+        assert_eq!(settings.warnings.len(), count, "{:?}", settings.warnings);
+        let all = settings.warnings.join("\n");
+        assert!(["a1", "b1", "c1"].iter().all(|key| all.contains(&format!("`{key}`"))), "{all}");
+    }
+}
