@@ -219,7 +219,11 @@ fn a_prompt_is_taken_in_full() {
 
     let before = server.get(&format!("{path}/message")).ok().as_array().unwrap().len();
     let quiet = json!({ "noReply": true, "parts": [{ "type": "text", "text": "a note" }] });
-    server.post(&format!("{path}/message"), quiet).ok();
+    let note = server.post(&format!("{path}/message"), quiet).ok();
+    assert_eq!(
+        (&note["info"]["role"], &note["parts"][0]["text"]),
+        (&json!("user"), &json!("a note"))
+    );
     assert_eq!(server.get(&format!("{path}/message")).ok().as_array().unwrap().len(), before + 1);
 
     server.begin(&session, "wait");

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Api, Directory, GivenDirectory, Query};
+use super::{Api, Directory, Query};
 use crate::feed::{Cursor, Filter, Sent};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -25,18 +25,13 @@ pub(super) struct Place {
     after: Option<String>,
 }
 
-/// The events of all directories, or of the one that the request names.
+/// The events of all directories, whichever one the request names.
 pub(super) async fn global(
     State(api): State<Arc<Api>>,
-    GivenDirectory(directory): GivenDirectory,
     Query(place): Query<Place>,
     headers: HeaderMap,
 ) -> Response {
-    let filter = match directory {
-        Some(directory) => Filter::Project(directory.display().to_string()),
-        None => Filter::All,
-    };
-    respond(&api, filter, &place, &headers, true)
+    respond(&api, Filter::All, &place, &headers, true)
 }
 
 /// The events of one directory.

@@ -423,7 +423,10 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) 
             return None;
         }
         let mut latest = messages.iter().rev();
-        let reply = latest.find(|message| message.info()["role"] == "assistant");
+        let is_reply = |message: &&ProjectedMessage| {
+            message.seq() > head && message.info()["role"] == "assistant"
+        };
+        let reply = latest.find(is_reply);
         // a message that asks for no answer has none
         reply.or(messages.last()).map(|last| last.whole())
     });

@@ -46,8 +46,6 @@ pub(crate) enum Filter {
     All,
     /// Only those of one directory.
     Directory(String),
-    /// Only those of one directory, for a client that shows everything.
-    Project(String),
 }
 
 impl Filter {
@@ -55,9 +53,7 @@ impl Filter {
         let frame = &sent.place.directory;
         match self {
             Self::All => true,
-            Self::Directory(directory) | Self::Project(directory) => {
-                frame == directory || frame.is_empty()
-            }
+            Self::Directory(directory) => frame == directory || frame.is_empty(),
         }
     }
 }
