@@ -86,7 +86,7 @@ pub(super) struct Mentions<'a> {
 impl Mentions<'_> {
     /// The mentions in a text.
     pub(super) fn find<'t>(&self, text: &'t str) -> Vec<&'t str> {
-        template::mentions(text, |name| self.is_known(name))
+        template::mentions(text, |name| self.place(name).is_some())
     }
 
     /// The parts for mentions in a prompt.

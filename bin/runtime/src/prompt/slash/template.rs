@@ -102,7 +102,7 @@ const MAY_END: &str = ",;\"'()<>[]{}";
 const MAX_ENDS: usize = 16;
 
 /// Possible mentions in a text: the words after an `@` that follows a space or begins a line, each once. `exists` says
-/// whether a name names something; the longest name that does is taken, or else the shortest.
+/// whether there is such a file; the longest name of one is taken, or else the shortest.
 pub(super) fn mentions(text: &str, exists: impl Fn(&str) -> bool) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     let mut end = 0;
