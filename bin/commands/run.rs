@@ -274,12 +274,18 @@ impl std::fmt::Display for InputTimeout {
 fn read_input(timeout: Option<u64>) -> anyhow::Result<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let reading = std::thread::Builder::new().name("input".into());
-    reading.spawn(move || {
+    let reading = reading.spawn(move || {
         let mut bytes = Vec::new();
         let read = std::io::stdin().take(attach::MAX_INPUT).read_to_end(&mut bytes);
         // Nobody waits any more if this process is about to end.
         let _ = sender.send(read.map(|_| bytes));
-    })?;
+    });
+    if reading.is_err() {
+        // without a thread the wait can neither be told nor bounded
+        let mut bytes = Vec::new();
+        std::io::stdin().take(attach::MAX_INPUT).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
     let timeout = timeout.map_or(Duration::MAX, Duration::from_millis);
     let bytes = receiver.recv_timeout(timeout.min(INPUT_NOTICE_DELAY)).or_else(|_| {
         let left = timeout.saturating_sub(INPUT_NOTICE_DELAY);

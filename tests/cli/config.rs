@@ -199,7 +199,7 @@ fn a_key_shows_what_is_under_it() {
     site.file("leftfold.json", r#"{ "retry": { "attempts": 3 }, "plugin": ["a", ["b", { "c d": 1 }]],
         "provider": { "p": { "wire": "gemini", "models": { "m-4.1": { "limit": { "context": 5 } }, "m-4": {} } } } }"#);
     for (key, expected) in [
-        ("retry", &["retry.attempts"][..]),
+        ("retry", &["retry.attempts", "retry.max_wait"][..]),
         ("retry.attempts", &["retry.attempts"]),
         ("plugin", &["plugin[0]", "plugin[1][0]", "plugin[1][1][\"c d\"]"]),
         ("plugin[1]", &["plugin[1][0]", "plugin[1][1][\"c d\"]"]),

@@ -97,7 +97,8 @@ impl Log {
             let summary = "What was done so far. ".repeat(100);
             return self.append(Fact::of(of, Compaction::Finished { summary }));
         }
-        let thinks = n.is_multiple_of(3);
+        // a turn does not end with reasoning alone
+        let thinks = n.is_multiple_of(3) && !n.is_multiple_of(30);
         let kinds = if thinks { vec![PartKind::Reasoning; 3] } else { vec![PartKind::Text; 2] };
         for kind in kinds {
             let text = "I look at the next file, for the test reads it. ".repeat(1 + n % 5);

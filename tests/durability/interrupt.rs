@@ -53,7 +53,7 @@ fn while_the_server_is_silent() {
 
 #[test]
 fn while_it_waits_for_the_next_attempt() {
-    let headers = vec!["retry-after: 3600".to_owned()];
+    let headers = vec!["retry-after: 300".to_owned()];
     let server = Server::start(vec![Answer::Status(529, headers, String::new())]);
     let site = Site::served(&server);
     let mut live = site.start(&["run", "--format", "json", "go"]);

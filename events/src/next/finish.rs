@@ -3,7 +3,7 @@
 
 use super::{end, intent, retry_scheduled, step};
 use crate::event::{EndReason, Envelope, Finish, Turn as TurnEvent};
-use crate::state::{Message, ReplyPart, State, Turn, words};
+use crate::state::{Message, State, Turn, words};
 use crate::turn_config::StructuredOutput;
 
 /// The policy since which this holds. Earlier ones took every reply without calls for complete.
@@ -129,9 +129,7 @@ fn is_last_step(s: &State, turn: &Turn) -> bool {
 
 fn is_reasoning_alone(s: &State, turn: &Turn) -> bool {
     let last = s.messages.iter().next_back().and_then(Message::reply);
-    let reasons = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning { .. });
-    last.is_some_and(|reply| reply.asked == turn.asked && reply.parts.iter().any(reasons))
-        && !ends_in_text(s, turn)
+    last.is_some_and(|reply| reply.asked == turn.asked && reply.is_reasoning_alone())
 }
 
 /// Whether the conversation ends in the text of the reply, so that the model can continue it.

@@ -156,20 +156,19 @@ impl State {
             // media may have been too large, so they are not sent again
             self.strip_media(asked);
         }
-        let goes_on = asks && running.is_empty() && self.messages.is_empty();
+        let goes_on = asks && self.messages.is_empty();
         let reminder = self.reminder().filter(|_| self.planning);
         let text = summary.to_owned();
         let of = self.seq;
         let is_answer = |message: &Message| message.reply().is_some_and(|r| !r.has_calls());
-        let ends_in_prompt = !running.is_empty() && self.messages.is_empty();
-        for prompt in running.into_iter().rev() {
-            self.messages.insert(0, Message::User(prompt));
-        }
-        if ends_in_prompt || asks && self.messages.iter().next_back().is_some_and(is_answer) {
+        if asks && self.messages.iter().next_back().is_some_and(is_answer) {
             let text = words::GO_ON.to_owned();
             self.messages.push(Message::Note { text, of });
         }
         self.messages.insert(0, Message::Summary { text, goes_on, reminder, of });
+        for prompt in running.into_iter().rev() {
+            self.messages.insert(0, Message::User(prompt));
+        }
         // the results that reported them are gone
         self.instructed.clear();
     }

@@ -151,7 +151,8 @@ impl State {
         }
         let hidden = self.files.revert.iter().flat_map(|revert| revert.messages.iter());
         let starts = self.messages.iter().chain(hidden).map(Message::start);
-        let starts: Vec<Seq> = starts.filter(|start| *start > 0).collect();
+        // a summary, and a prompt that it has left as it was
+        let starts: Vec<Seq> = starts.filter(|start| *start > self.files.summarised).collect();
         let over = |start: Seq| self.files.borders.iter().any(|seq| start < *seq && *seq <= to);
         let within = starts.iter().rfind(|start| **start <= to).filter(|start| !over(**start));
         let found = within.or_else(|| starts.iter().find(|start| **start > to));

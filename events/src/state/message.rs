@@ -213,6 +213,12 @@ impl Reply {
         self.calls().next().is_some()
     }
 
+    /// Whether it has reasoning and nothing else.
+    pub fn is_reasoning_alone(&self) -> bool {
+        let reasons = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning { .. });
+        self.parts.iter().any(reasons) && !self.has_calls() && self.text().trim().is_empty()
+    }
+
     /// All its text. Blocks are joined without a separator, as providers intend.
     pub fn text(&self) -> String {
         self.parts

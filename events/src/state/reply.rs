@@ -159,8 +159,9 @@ impl State {
         turn.writing.clear();
         turn.cut.clear();
         let has_calls = self.calls().next().is_some();
+        let is_answer = !self.last_reply().is_some_and(Reply::is_reasoning_alone);
         if let Some(turn) = &mut self.turn {
-            turn.counts(finish, has_calls);
+            turn.counts(finish, has_calls, is_answer);
         }
         let trims = self.policy >= TRIMS && !finish.is_cut_off();
         if let Some(reply) = self.last_reply_mut() {
@@ -280,8 +281,8 @@ impl Failure {
 
 impl Turn {
     /// A reply is complete: it begins the counts anew that it does not continue.
-    fn counts(&mut self, finish: Finish, has_calls: bool) {
-        let is_incomplete = matches!(finish, Finish::Length | Finish::Other);
+    fn counts(&mut self, finish: Finish, has_calls: bool, is_answer: bool) {
+        let is_incomplete = matches!(finish, Finish::Length | Finish::Other) || !is_answer;
         if has_calls || !is_incomplete {
             self.continued = 0;
         }

@@ -40,7 +40,10 @@ pub enum Api {
 /// A vendor with an API of OpenAI's.
 #[derive(Clone, Copy, Debug)]
 pub struct Compatible {
+    /// Whether it is OpenAI itself, at one of its own addresses or at Azure.
     pub is_openai: bool,
+    /// Whether messages may contain reasoning.
+    pub takes_reasoning: bool,
     pub ids: CallIds,
     /// Whether cache marks are members of messages.
     pub marks_messages: bool,

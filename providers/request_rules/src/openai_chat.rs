@@ -147,7 +147,7 @@ impl<'a> Checker<'_, 'a> {
         if self.vendor.returns_reasoning && !calls.is_empty() && reasoning.is_empty() {
             self.faults.add("reasoning-missing", message, "this API requires it with calls");
         }
-        if self.vendor.is_openai && message.has(REASONING[0]) {
+        if !self.vendor.takes_reasoning && message.has(REASONING[0]) {
             self.faults.add("shape", &message.member(REASONING[0]), "this member is unknown");
         }
     }

@@ -280,6 +280,7 @@ impl Vendor {
         };
         Compatible {
             is_openai: self.is_openai(),
+            takes_reasoning: *self != OPENAI,
             ids,
             marks_messages: self.mark_place == MarkPlace::Message,
             alternates: self.alternates,
