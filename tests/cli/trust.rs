@@ -55,8 +55,10 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
         let said = format!("of your settings start from {folder:?}");
         assert!(found.contains(&said), "{folder:?}: {found}");
     }
-    // every setting is named, with the way to trust them
+    // a run says how many settings it leaves out, and commands that look at them name each, with the way to trust them
     let ran = site.run(&["run", "Hello"]).ok();
+    assert!(ran.stderr.contains("so 29 of its settings have no effect"), "{}", ran.stderr);
+    let named = site.run(&["agents"]).ok().stderr;
     for key in [
         "model",
         "provider.evil",
@@ -86,7 +88,7 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
         "agent.review.model",
         "agent.review.permission",
     ] {
-        assert!(ran.stderr.contains(&format!("`{key}` is left out")), "{key}: {}", ran.stderr);
+        assert!(named.contains(&format!("`{key}` is left out")), "{key}: {named}");
     }
     assert!(ran.stderr.contains("`leftfold trust`"), "{}", ran.stderr);
     let log = site.run(&["export", "last", "--unmasked"]).ok().stdout;

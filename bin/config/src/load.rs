@@ -244,7 +244,7 @@ pub(crate) fn load_found(
     let parts =
         found.documents.iter().map(|document| read(document, env, layers.providers, &trust));
     let parts = parts.collect::<Result<_, _>>()?;
-    found.warnings.extend(trust.warnings());
+    found.warnings.extend(trust.brief_warnings());
     merge(parts, (directory, env), layers, (trust, found.warnings))
 }
 

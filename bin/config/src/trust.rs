@@ -177,28 +177,31 @@ impl Trust {
         changed.map_err(|source| failed(path, source))
     }
 
-    /// A warning for each item that is left out, and the way to trust them.
+    /// The [`warnings`](Self::warnings) of a turn, which has one line for many settings.
+    pub(crate) fn brief_warnings(&self) -> Vec<String> {
+        if self.is_whole() || self.items.len() <= MAX_TOLD {
+            return self.warnings();
+        }
+        let changed = |item: &&TrustItem| self.standing(item) == Standing::Changed;
+        let changed = match self.items.iter().filter(changed).count() {
+            0 => String::new(),
+            count => format!(" ({count} have changed since you trusted them)"),
+        };
+        let all = format!(
+            "{} is not trusted, so {} of its settings have no effect{changed}: `leftfold trust` shows them and lets you trust them",
+            self.worktree.display(),
+            self.items.len()
+        );
+        [all].into_iter().chain(self.of_plugins.iter().map(of_plugin)).collect()
+    }
+
+    /// A warning for each setting that is left out, and how to trust the project.
     pub fn warnings(&self) -> Vec<String> {
-        let of_plugins = self.of_plugins.iter().map(|item| {
-            let TrustItem { place, key, effect, .. } = item;
-            format!("{place}: `{key}` is left out: it {effect}, which a plugin of yours defines")
-        });
+        let of_plugins = self.of_plugins.iter().map(of_plugin);
         if self.is_whole() {
             return of_plugins.collect();
         }
         let worktree = self.worktree.display();
-        if self.items.len() > MAX_TOLD {
-            let changed = |item: &&TrustItem| self.standing(item) == Standing::Changed;
-            let changed = match self.items.iter().filter(changed).count() {
-                0 => String::new(),
-                count => format!(" ({count} have changed since you trusted them)"),
-            };
-            let all = format!(
-                "{worktree} is not trusted, so {} of its settings have no effect{changed}: `leftfold trust` shows them and lets you trust them",
-                self.items.len()
-            );
-            return [all].into_iter().chain(of_plugins).collect();
-        }
         let left_out = self.items.iter().map(|item| {
             let changed = match self.standing(item) {
                 Standing::Changed => " (it has changed since you trusted it)",
@@ -211,6 +214,10 @@ impl Trust {
         );
         left_out.chain([way]).chain(of_plugins).collect()
     }
+}
+
+fn of_plugin(TrustItem { place, key, effect, .. }: &TrustItem) -> String {
+    format!("{place}: `{key}` is left out: it {effect}, which a plugin of yours defines")
 }
 
 impl Granted {
