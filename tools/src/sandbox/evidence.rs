@@ -4,11 +4,8 @@
 //! Output alone is no evidence. The model could print anything, and many programs print such errors without a sandbox.
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use serde::Serialize;
-
-use super::messages;
 
 /// Lines at the end of the output that are searched.
 const LINES: usize = 200;
@@ -38,39 +35,13 @@ const ERROR_OF_SEATBELT: (&str, &str, &[Access]) = if cfg!(target_os = "macos") 
 const IN_HOME: &str = " Commands only read this folder, because it is a home folder or holds one: change files with the \
     file tools, or tell the user to start Leftfold in a project's folder, or to name folders in the setting `sandbox.write`.";
 
-/// Parts of output that mean one of these errors.
-#[derive(Debug, Default)]
-pub(super) struct ErrorTexts(Vec<(String, &'static [Access])>);
-
-impl ErrorTexts {
-    /// The texts in English and in the language of the user's locale.
-    pub(super) fn of_user() -> &'static Self {
-        static OF_USER: LazyLock<ErrorTexts> = LazyLock::new(|| {
-            let texts: Vec<&str> = ERRORS.iter().map(|(text, _, _)| *text).collect();
-            ErrorTexts::new(&messages::translations(&texts))
-        });
-        &OF_USER
-    }
-
-    /// The texts in English, and translations of them.
-    fn new(translations: &[(usize, String)]) -> Self {
+/// The accesses that an error in the line means.
+fn accesses(line: &str) -> impl Iterator<Item = Access> {
+    let errors = ERRORS.iter().filter(move |(text, name, _)| {
         // some programs write the first letter small
-        let tail = |text: &str| text.chars().skip(1).collect::<String>();
-        let mut texts = Vec::new();
-        for (index, (text, name, accesses)) in ERRORS.iter().enumerate() {
-            let translated = translations.iter().filter(|(of, _)| *of == index);
-            texts.extend(translated.map(|(_, text)| (tail(text), *accesses)));
-            texts.extend([(tail(text), *accesses), ((*name).to_owned(), *accesses)]);
-        }
-        texts.retain(|(text, _)| !text.is_empty());
-        Self(texts)
-    }
-
-    /// The accesses that an error in the line means.
-    fn accesses(&self, line: &str) -> Vec<Access> {
-        let found = self.0.iter().filter(|(text, _)| line.contains(text));
-        found.flat_map(|(_, accesses)| *accesses).copied().collect()
-    }
+        line.contains(&text[1..]) || line.contains(name)
+    });
+    errors.flat_map(|(_, _, accesses)| *accesses).copied()
 }
 
 /// One thing that the sandbox has denied.
@@ -133,7 +104,7 @@ pub(crate) struct Counters {
 /// that the user could open.
 pub(super) fn denied(
     counters: Counters,
-    (output, texts): (&str, &ErrorTexts),
+    output: &str,
     folder: &Path,
     closes: impl Fn(&Path, Access) -> bool,
 ) -> Vec<Denied> {
@@ -143,7 +114,7 @@ pub(super) fn denied(
         found.push(Denied { what: Access::Network, path: String::new() });
     }
     for line in output.lines().rev().take(LINES) {
-        let accesses = texts.accesses(line);
+        let accesses: Vec<Access> = accesses(line).collect();
         if accesses.is_empty() {
             continue;
         }
@@ -235,9 +206,7 @@ mod tests {
     #[test]
     fn errors_that_name_a_closed_path() {
         for (output, expected) in TABLE {
-            let texts = ErrorTexts::new(&[]);
-            let given = (*output, &texts);
-            let found = denied(Counters::default(), given, Path::new("/home/u/project"), closes);
+            let found = denied(Counters::default(), output, Path::new("/home/u/project"), closes);
             let found: Vec<_> = found.iter().map(|it| (it.what, it.path.as_str())).collect();
             assert_eq!(found, *expected, "{output}");
         }
@@ -251,27 +220,8 @@ mod tests {
             ("touch: cannot touch 'x.txt': Read-only file system", Some("/home/u/x.txt")),
             ("error: failed to write: Read-only file system", None),
         ] {
-            let given = (output, &ErrorTexts::new(&[]));
-            let found = denied(Counters::default(), given, Path::new("/home/u"), closes);
+            let found = denied(Counters::default(), output, Path::new("/home/u"), closes);
             assert_eq!(found.first().map(|it| it.path.as_str()), expected, "{output}");
-        }
-    }
-
-    #[test]
-    fn errors_in_the_language_of_the_user() {
-        let texts = ErrorTexts::new(&[
-            (0, "Das Dateisystem ist nur lesbar".to_owned()),
-            (5, "Keine Berechtigung".to_owned()),
-        ]);
-        for (output, expected) in [
-            ("bash: /home/u/x: Das Dateisystem ist nur lesbar", Some(Access::Write)),
-            ("cat: /home/u/.ssh/id: Keine Berechtigung", Some(Access::Read)),
-            ("bash: /home/u/x: Read-only file system", Some(Access::Write)),
-            ("cat: /home/u/.ssh/id: Datei oder Verzeichnis nicht gefunden", None),
-        ] {
-            let given = (output, &texts);
-            let found = denied(Counters::default(), given, Path::new("/home/u/project"), closes);
-            assert_eq!(found.first().map(|it| it.what), expected, "{output}");
         }
     }
 
@@ -282,7 +232,7 @@ mod tests {
         {
             let counters = Counters { no_route, no_ports, resolver_is_local };
             let text = "curl: (6) Could not resolve host: example.com";
-            let found = denied(counters, (text, &ErrorTexts::default()), Path::new("/"), closes);
+            let found = denied(counters, text, Path::new("/"), closes);
             assert_eq!(!found.is_empty(), is_denied, "{counters:?}");
         }
     }
@@ -291,8 +241,8 @@ mod tests {
     fn a_long_list_is_cut() {
         let lines: Vec<String> =
             (0..50).map(|n| format!("touch: '/home/u/{n}': Read-only file system")).collect();
-        let (output, texts) = (lines.join("\n"), ErrorTexts::new(&[]));
-        let found = denied(Counters::default(), (&output, &texts), Path::new("/"), closes);
+        let output = lines.join("\n");
+        let found = denied(Counters::default(), &output, Path::new("/"), closes);
         assert_eq!(found.len(), MAX_DENIED);
         assert_eq!(found[0].path, "/home/u/49");
     }

@@ -14,7 +14,6 @@
 
 mod caches;
 mod evidence;
-mod messages;
 mod places;
 mod programs;
 mod project_files;
@@ -36,7 +35,7 @@ use leftfold_sandbox as machine;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::evidence::Denied;
-use self::evidence::{Access, Counters, ErrorTexts};
+use self::evidence::{Access, Counters};
 use self::places::{Places, resolved};
 pub use self::programs::{ProgramConfinement, ProgramKind, ProgramSandbox, remove_unused_folders};
 pub use self::sockets::reachable_sockets;
@@ -250,7 +249,6 @@ impl Confinement {
             no_ports: report.no_ports,
             resolver_is_local: resolver_is_local(),
         };
-        let output = (output, ErrorTexts::of_user());
         evidence::denied(counters, output, folder, |path, access| self.closes(path, access))
     }
 
