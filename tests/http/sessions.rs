@@ -470,6 +470,22 @@ fn a_prompt_goes_on_with_a_session_that_was_cut_off() {
 }
 
 /// A client that connects later gets the open question, answers it, and the call runs.
+/// A call that repeats itself is asked about with its tool and its arguments.
+#[test]
+fn a_question_about_a_circle_names_the_call() {
+    let again = json!({ "call": { "name": "bash", "input": { "command": "true" } } });
+    let site = Site::scripted(&script(json!([{ "parts": [again] }])))
+        .setting("provider/double/options/script/on_end", json!("repeat"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    server.begin(&session, "go");
+    let asked = feed.until(|frame| frame.kind == "permission.asked").pop().unwrap().properties;
+    assert_eq!(asked["permission"], "doom_loop");
+    assert_eq!(asked["metadata"], json!({ "tool": "bash", "input": { "command": "true" } }));
+    server.end();
+}
+
 #[test]
 fn an_open_permission_is_shown_to_who_comes_later() {
     let site = Site::scripted(&two_steps("echo hi > made")).setting("/permission", json!("ask"));

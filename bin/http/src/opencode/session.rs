@@ -19,6 +19,9 @@ use super::ids::{self, Ids};
 use super::message::{self, Folders, MessageFacts, PartKey, Rendered};
 use super::proposal;
 
+/// The permission of a call that repeats itself.
+const DOOM_LOOP: &str = "doom_loop";
+
 /// Messages at the end of a session in which anything can still change.
 const RECENT: usize = 100;
 /// Closed questions that a snapshot names.
@@ -856,10 +859,10 @@ impl SessionProjection {
         let mut properties = json!({ "id": id, "sessionID": session });
         let called = self.messages.iter().rev().take(RECENT).find_map(|message| {
             let part = message.parts.iter().find(|part| part.key == PartKey::Call(open.call))?;
-            Some(json!({ "messageID": message.id, "callID": part.value.value()["callID"] }))
+            Some((message, part.value.value()))
         });
-        if let Some(called) = called {
-            properties["tool"] = called;
+        if let Some((message, part)) = &called {
+            properties["tool"] = json!({ "messageID": message.id, "callID": part["callID"] });
         }
         let Some(question) = &open.question else {
             let arguments = open.arguments.iter().map(|(name, value)| {
@@ -870,6 +873,11 @@ impl SessionProjection {
             properties["patterns"] = json!(open.patterns);
             properties["always"] = json!(open.always);
             let mut metadata: Map<String, Value> = arguments.collect();
+            if let (DOOM_LOOP, Some((_, part))) = (open.permission.as_str(), &called) {
+                metadata = Map::new();
+                metadata.insert("tool".to_owned(), part["tool"].clone());
+                metadata.insert("input".to_owned(), part["state"]["input"].clone());
+            }
             if let Some(change) = &open.change {
                 metadata.extend(proposal::of_call(change, &self.folders.directory));
             }
