@@ -212,7 +212,8 @@ fn a_node_that_stood_still_has_no_effect() {
     }
 }
 
-/// Ends a node in good order. Another one goes on with the session within a second.
+/// Ends a node in good order. Another one goes on with the session at once, and not when a lease is over. That takes less than
+/// a second on a machine that has time.
 fn hand_over(site: &Site, node: Live, session: &str, count: usize) {
     let left = Time::from(SystemTime::now());
     node.signal(Signal::TERM);
@@ -225,7 +226,7 @@ fn hand_over(site: &Site, node: Live, session: &str, count: usize) {
     });
     let at: Time = serde_json::from_value(at.unwrap()).unwrap();
     let took = at.millis().saturating_sub(left.millis());
-    assert!(took < 1_000, "{took} ms");
+    assert!(took < 5_000, "{took} ms");
     println!("handed over within {took} ms");
     node.wait();
 }
