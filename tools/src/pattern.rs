@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn filters_are_read_as_people_mean_them() {
-        let root = Path::new("/nowhere/work");
+        let root = Path::new("/nowhere/root");
         for (filter, yes, no) in [
             (
                 "tests",
@@ -306,11 +306,11 @@ mod tests {
             ("*.ts,!*.d.ts", &["a.ts"], &["a.d.ts", "a.js"]),
             ("!tests", &["a.py"], &["tests/a.py"]),
             ("my file,x.txt", &["my file,x.txt"], &["y"]),
-            ("/nowhere/work/src/*.py", &["src/a.py"], &["a.py", "x/src/a.py"]),
-            ("/nowhere/work/src", &["src/a.py", "src/x/a.py"], &["a.py", "x/src/a.py"]),
-            ("/nowhere/work/a.py", &["a.py"], &["x/a.py"]),
-            ("/nowhere/work/", &["a.py", "x/a.py"], &[]),
-            ("/nowhere/work/[id]/a.py", &["[id]/a.py"], &["a.py"]),
+            ("/nowhere/root/src/*.py", &["src/a.py"], &["a.py", "x/src/a.py"]),
+            ("/nowhere/root/src", &["src/a.py", "src/x/a.py"], &["a.py", "x/src/a.py"]),
+            ("/nowhere/root/a.py", &["a.py"], &["x/a.py"]),
+            ("/nowhere/root/", &["a.py", "x/a.py"], &[]),
+            ("/nowhere/root/[id]/a.py", &["[id]/a.py"], &["a.py"]),
             ("/a.rs", &["a.rs"], &["x/a.rs"]),
         ] {
             let compiled = Pattern::filter(filter, root).unwrap();

@@ -89,7 +89,7 @@ pub(crate) fn is_idle(path: &[&str]) -> bool {
     is(path, "deprecated")
 }
 
-/// What a project's value of the field at a path does, if the field says it.
+/// Says what the setting at a path does if a project sets it. `None`: its field does not say.
 pub(crate) fn effect(path: &[&str]) -> Option<&'static str> {
     let field = field(path)?;
     field["x-effect"].as_str().or(is_idle(path).then_some("has no effect in this version"))

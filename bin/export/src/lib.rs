@@ -42,9 +42,9 @@ pub struct Format {
     pub name: &'static str,
     /// The end of the name of its files.
     pub extension: &'static str,
-    /// What it is, for the list of the conversation.
+    /// A description for the menu of the conversation.
     pub about: &'static str,
-    /// What it is, for the help of the command.
+    /// A description for `leftfold export --help`.
     pub help: &'static str,
     pub content: Content,
 }

@@ -15,8 +15,8 @@ events! {
         intent Pruned { calls: Vec<Seq> },
         /// A person wants a summary now: within the current turn, or in a turn of its own.
         fact Asked { by: String },
-        /// The same, with instructions for the summary. Its public name is that of `Asked`; its field
-        /// `instructions` tells the two apart.
+        /// A person wants a summary now, and gives instructions for it. In JSON this event has the name of `Asked`, and the
+        /// field `instructions` besides.
         #[serde(rename(serialize = "asked", deserialize = "asked_with"))]
         fact AskedWith { by: String, instructions: String } texts [instructions],
     }

@@ -51,7 +51,7 @@ pub(super) struct CallPiece {
     pub(super) function: Option<FunctionPiece>,
     /// Google's signatures.
     pub(super) extra_content: Option<Value>,
-    /// The same at LiteLLM.
+    /// LiteLLM puts Google's signatures here.
     pub(super) provider_specific_fields: Option<Value>,
 }
 

@@ -1,7 +1,7 @@
 //! The requests of the Streamable HTTP transport, with answers whose JSON is repaired before rmcp reads it: servers send
 //! halves of characters, which rmcp's own client refuses together with the whole answer.
 //!
-//! What statuses and content types mean follows the transport's specification, as rmcp's own client has it.
+//! It reads statuses and content types as the transport's specification says, like rmcp's own client.
 
 use std::collections::HashMap;
 use std::io;

@@ -51,7 +51,7 @@ use leftfold_events::rules::{LEFTFOLD, PROTECTED_FILE, UNREADABLE};
 use crate::commands::{DYNAMIC, Surroundings};
 use crate::step::Step;
 
-/// What the judge may know of the workspace in which a line runs.
+/// Tells the judge about the workspace in which a line runs.
 pub trait View {
     /// The program that runs the line.
     fn shell(&self) -> &str;
