@@ -1,7 +1,13 @@
 //! Images that APIs refuse. Their headers are read; no picture is decoded.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
+
+/// Standard base64 with padding (RFC 4648, section 4). It ignores bits after the last byte, which some clients do not clear.
+pub const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// Most bytes of an image in base64, of all APIs that name a limit
 /// (<https://docs.claude.com/en/docs/build-with-claude/vision>).
@@ -49,9 +55,8 @@ pub fn sides(base64: &str) -> Option<(u32, u32)> {
 
 /// The first bytes, at most `most`.
 fn head(base64: &str, most: usize) -> Vec<u8> {
-    let digits = base64.trim_end_matches('=');
-    let whole = digits.get(..most.div_ceil(3) * 4).unwrap_or(digits);
-    STANDARD_NO_PAD.decode(whole).unwrap_or_default()
+    let start = base64.get(..most.div_ceil(3) * 4).unwrap_or(base64);
+    BASE64.decode(start).unwrap_or_default()
 }
 
 /// Width and height of a PNG, GIF or WebP.
@@ -101,8 +106,6 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use base64::engine::general_purpose::STANDARD;
-
     use super::*;
 
     #[test]
@@ -121,7 +124,7 @@ mod tests {
             (lossless, 16_384, "16384 × 16384"),
             (extended, 8_199, "5 × 8199"),
         ] {
-            let base64 = STANDARD.encode(bytes);
+            let base64 = BASE64.encode(bytes);
             assert_eq!(unfit("image/x", &base64, fits), None, "{longer}");
             assert!(unfit("image/x", &base64, fits - 1).unwrap().contains(longer), "{longer}");
             assert_eq!(unfit("application/pdf", &base64, 1), None);

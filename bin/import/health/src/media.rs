@@ -1,6 +1,9 @@
 //! Judges images and documents by the limits of the APIs: their size, their type, their number. It
 //! reads headers only, and decodes no picture.
 
+use base64::Engine as _;
+use leftfold_events::media::{self, BASE64};
+
 /// Limits of an API for the media of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -43,10 +46,7 @@ pub(crate) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fa
     if base64.is_empty() {
         return unusable("empty");
     }
-    if !is_base64(base64) {
-        return unusable("not base64");
-    }
-    let head = decode(base64, 64);
+    let Ok(head) = BASE64.decode(base64) else { return unusable("not base64") };
     let most = if head.starts_with(b"%PDF") { LONGEST_DOCUMENT } else { limits.bytes };
     if base64.len() > most {
         let size = format!("{} in base64, limit {}", mebibytes(base64.len()), mebibytes(most));
@@ -57,7 +57,7 @@ pub(crate) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fa
     };
     let side = match is {
         PDF => 0,
-        _ => match leftfold_events::media::sides(base64) {
+        _ => match media::sides(base64) {
             Some((width, height)) if width > 0 && height > 0 => width.max(height),
             // metadata may come before a JPEG's frame header
             None if is == "image/jpeg" => 0,
@@ -90,58 +90,14 @@ fn type_of(head: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The value of a digit of base64.
-fn digit(byte: u8) -> Option<u32> {
-    Some(u32::from(match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    }))
-}
-
 /// Whether a text is base64 with its padding.
 pub(crate) fn is_base64(text: &str) -> bool {
-    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
-    text.len().is_multiple_of(4) && digits.bytes().all(|byte| digit(byte).is_some())
-}
-
-/// The first `most` bytes.
-fn decode(base64: &str, most: usize) -> Vec<u8> {
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0, 0);
-    for value in base64.bytes().map_while(digit) {
-        bits = (bits << 6 | value) & 0xffff;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.extend(u8::try_from(bits >> held & 0xff));
-        }
-        if bytes.len() >= most {
-            break;
-        }
-    }
-    bytes
+    BASE64.decode(text).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn encode(bytes: &[u8]) -> String {
-        const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut text = String::new();
-        for chunk in bytes.chunks(3) {
-            let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
-            let bits = at(0) << 16 | at(1) << 8 | at(2);
-            for index in 0..4 {
-                let digit = DIGITS[(bits >> (18 - 6 * index) & 63) as usize];
-                text.push(if index <= chunk.len() { digit.into() } else { '=' });
-            }
-        }
-        text
-    }
 
     #[test]
     fn sides_are_read_from_each_header() {
@@ -169,7 +125,11 @@ mod tests {
             ),
             ("image/png", b"", Err(Fault::Unusable("empty".to_owned()))),
         ] {
-            assert_eq!(judge(mime, &encode(bytes), &ANTHROPIC), expected, "{mime} {bytes:?}");
+            assert_eq!(
+                judge(mime, &BASE64.encode(bytes), &ANTHROPIC),
+                expected,
+                "{mime} {bytes:?}"
+            );
         }
         for text in ["aGk", "aG k", "a===", "aGk=aGk="] {
             assert!(!is_base64(text), "{text}");

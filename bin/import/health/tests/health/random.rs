@@ -1,5 +1,6 @@
 //! Random numbers from a seed, and images made from them.
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 /// SplitMix64.
@@ -39,17 +40,7 @@ pub(crate) fn number(name: &str, default: u64) -> u64 {
 }
 
 pub(crate) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for index in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * index) & 63) as usize];
-            text.push(if index <= chunk.len() { digit.into() } else { '=' });
-        }
-    }
-    text
+    leftfold_events::media::BASE64.encode(bytes)
 }
 
 /// A PNG of this size, whose pixels are `rest` zeros.
