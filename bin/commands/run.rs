@@ -228,7 +228,7 @@ impl Prompt {
         let answers = turn.permission_mode == Some(PermissionMode::Ask);
         let is_added = !answers && !std::io::stdin().is_terminal();
         if !inputs.is_empty() || is_added {
-            files.extend(attach::input(read_input(turn.timeout)?)?);
+            files.extend(attach::input(&read_input(turn.timeout)?)?);
         }
         Ok(Self { text, files })
     }

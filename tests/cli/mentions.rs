@@ -28,6 +28,8 @@ fn attached(site: &Site, prompt: &str) -> Vec<String> {
 fn a_file_is_attached_whole_or_in_part() {
     let site = site();
     site.file("odd#2", "the name is odd\n");
+    // as macOS writes it
+    site.file("Cafe\u{301}.md", "open\n");
     let whole = "<file path=\"src/a.rs\">\n1: one\n2: two\n3: three\n4: four\n\n(End of file: 4 lines.)\n</file>";
     assert_eq!(attached(&site, "What is in @src/a.rs, and why @src/a.rs?"), [whole]);
     let middle = "<file path=\"src/a.rs\" lines=\"2-3\">\n2: two\n3: three\n\n(Lines 2 to 3 of 4. To go on: offset=4.)\n</file>";
@@ -39,6 +41,7 @@ fn a_file_is_attached_whole_or_in_part() {
     let rest = attached(&site, "@src/a.rs#3- and @odd#2");
     assert!(rest[0].contains("lines=\"3-\">\n3: three\n4: four\n"), "{rest:?}");
     assert!(rest[1].starts_with("<file path=\"odd#2\">\n1: the name is odd"), "{rest:?}");
+    assert!(attached(&site, "When does @Caf\u{e9}.md open?")[0].contains("1: open\n"));
     site.assert_sound();
     site.run(&["rerun", "last"]).ok();
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use pty_process::blocking::{self, Pty};
 use rustix::process::{Pid, Signal};
+use rustix::termios::{Termios, tcgetattr};
 
 use super::STEP_TIMEOUT;
 
@@ -20,6 +21,8 @@ pub struct Terminal {
     pty: Option<Pty>,
     bytes: Receiver<Vec<u8>>,
     parser: vt100::Parser,
+    /// The mode before the program's start.
+    mode: Termios,
     /// Whether the program's questions to its terminal are answered.
     answers: bool,
     /// Every byte of output.
@@ -37,6 +40,7 @@ impl Terminal {
         }
         let (pty, pts) = blocking::open().unwrap();
         pty.resize(pty_process::Size::new(ROWS, columns)).unwrap();
+        let mode = tcgetattr(&pty).unwrap();
         let child = blocking::Command::from(command).spawn(pts).unwrap();
         let mut reader = std::fs::File::from(rustix::io::fcntl_dupfd_cloexec(&pty, 0).unwrap());
         let (sender, bytes) = channel();
@@ -51,7 +55,7 @@ impl Terminal {
         });
         let size = |n| std::num::NonZero::new(n).unwrap();
         let parser = vt100::Parser::new(size(ROWS), size(columns), 0);
-        Self { child, pty: Some(pty), bytes, parser, answers: false, raw: String::new() }
+        Self { child, pty: Some(pty), bytes, parser, mode, answers: false, raw: String::new() }
     }
 
     /// Answers the questions that the program asks its terminal.
@@ -116,12 +120,12 @@ impl Terminal {
         }
     }
 
-    /// Whether keys are echoed, a line at a time, and the cursor is shown: as shells expect their terminal.
+    /// Whether the terminal has the mode that it had before the program's start, and shows its cursor.
     pub fn is_usual(&self) -> bool {
-        use rustix::termios::{LocalModes, OutputModes};
-        let mode = rustix::termios::tcgetattr(self.pty.as_ref().unwrap()).unwrap();
-        mode.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
-            && mode.output_modes.contains(OutputModes::OPOST)
+        let mode = tcgetattr(self.pty.as_ref().unwrap()).unwrap();
+        mode.local_modes == self.mode.local_modes
+            && mode.input_modes == self.mode.input_modes
+            && mode.output_modes == self.mode.output_modes
             && !self.parser.screen().hide_cursor()
     }
 

@@ -126,6 +126,7 @@ pub use language_servers::{
 pub use launch::{Launch, ProgramOwner, StartFolder, TrustCheck};
 pub use lsp::LSP_TOOL;
 pub use media::{Media, base64, decode, recognise};
+pub use paths::alike;
 pub use plan_switch::{PLAN_ENTER, PLAN_EXIT};
 pub use preview::preview;
 pub use protected::{is_protected, prepare_places};
@@ -142,6 +143,7 @@ pub use search_service::{SearchService, SearchVendor};
 pub use spill::{MAX_SPILL, is_spill_name, prune};
 pub use structured_output::{check_output_schema, structured_output_tool};
 pub use task::subagents;
+pub use text::decoded;
 pub use tool::{
     Caller, Context, Instructed, LateOutcome, Output, OutputLimits, Plan, Progress, RemoteFailure,
     RemoteSnapshot, RemoteWorkspace, Sandbox, Seen, Tool, ToolKind, ToolSource, Workspace, guarded,

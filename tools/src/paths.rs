@@ -76,8 +76,9 @@ fn resolve_by(
     Ok(Target { path, shown, inside })
 }
 
-/// The path with its first missing name replaced by the only entry of the folder that looks the same.
-fn alike(path: &Path) -> Option<PathBuf> {
+/// The path with its first missing name replaced by the only entry of the folder that looks the same. `None`: nothing is
+/// missing, or no entry, or several look so.
+pub fn alike(path: &Path) -> Option<PathBuf> {
     let is_missing = |path: &&Path| {
         path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };

@@ -37,7 +37,7 @@ pub(crate) enum Charset {
 }
 
 impl Charset {
-    /// The encoding of a file by its first bytes, at most [`SAMPLE`]. `None`: it is binary.
+    /// The encoding of a file by its first bytes ([`SAMPLE`]), or all of them. `None`: it is binary.
     pub(crate) fn of(sample: &[u8]) -> Option<Self> {
         let charset = match sample {
             [0xff, 0xfe, 0, 0, ..] => Self::Utf32 { is_big_endian: false },
@@ -155,6 +155,16 @@ fn is_utf8(sample: &[u8]) -> bool {
     }
     // in other encodings, few characters happen to be UTF-8
     whole > damaged
+}
+
+/// A file's text in UTF-8 without a byte order mark, and a sentence about its encoding if it has another one. `None`: the
+/// file is binary.
+pub fn decoded(bytes: &[u8]) -> Option<(String, Option<String>)> {
+    let charset = Charset::of(bytes)?;
+    let mut text = Vec::new();
+    charset.decode(bytes).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    Some((text.strip_prefix(BOM).unwrap_or(&text).to_owned(), charset.note()))
 }
 
 /// Refuses a file whose first bytes (`sample`) show that it is not text. Returns its encoding.

@@ -132,7 +132,7 @@ pub(super) async fn of_clipboard() -> anyhow::Result<PromptPart> {
         let mut output = output.take(attach::MAX_INPUT);
         let read = tokio::time::timeout(CLIPBOARD_TIMEOUT, output.read_to_end(&mut bytes));
         read.await.with_context(|| format!("{program} does not answer"))??;
-        return match attach::input(bytes)? {
+        return match attach::input(&bytes)? {
             Some(part) if part.kind == PromptKind::Media => Ok(part),
             Some(_) | None => bail!("there is no image in the clipboard"),
         };

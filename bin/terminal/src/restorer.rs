@@ -104,7 +104,7 @@ pub(crate) fn make_usual(mut mode: Termios) -> Termios {
         | LocalModes::ECHOK
         | LocalModes::ISIG
         | LocalModes::IEXTEN;
-    mode.input_modes |= InputModes::ICRNL | InputModes::IXON | InputModes::BRKINT;
+    mode.input_modes |= InputModes::ICRNL | InputModes::IXON;
     mode.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
     mode.special_codes[SpecialCodeIndex::VMIN] = 1;
     mode

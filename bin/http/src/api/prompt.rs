@@ -473,7 +473,7 @@ fn file(mime: &str, filename: Option<String>, url: &str) -> anyhow::Result<Promp
             name: Some(name),
         });
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| wrong("is neither UTF-8 text nor an image or PDF that models accept"))?;
+    let text = attach::text(&bytes)
+        .ok_or_else(|| wrong("is neither text nor an image or PDF that models accept"))?;
     Ok(PromptPart::quoted(format!("<file path=\"{name}\">\n{text}\n</file>")))
 }

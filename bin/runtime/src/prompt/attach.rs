@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::media::{MAX_SIDE, unfit};
 use leftfold_files::Unread;
-use leftfold_tools::{base64, recognise};
+use leftfold_tools::{base64, decoded, recognise};
 
 use crate::Usage;
 
@@ -56,12 +56,18 @@ fn part(path: &Path) -> Result<PromptPart, Usage> {
         let mime = Some(media.mime.to_owned());
         return Ok(PromptPart { kind: PromptKind::Media, text, mime, name });
     }
-    let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
+    let text = text(&bytes).ok_or_else(|| fault(NEITHER))?;
     let text = format!("<file path=\"{}\">\n{text}\n</file>", path.display());
     Ok(PromptPart { name, ..PromptPart::text(text) })
 }
 
-const NEITHER: &str = "is neither UTF-8 text nor an image or PDF that models accept";
+const NEITHER: &str = "is neither text nor an image or PDF that models accept";
+
+/// The text of these bytes, and a sentence about their encoding if it is not UTF-8. `None`: they are no text.
+pub fn text(bytes: &[u8]) -> Option<String> {
+    let (text, note) = decoded(bytes)?;
+    Some(note.map_or_else(|| text.clone(), |note| format!("{text}\n{note}")))
+}
 
 /// The largest text on standard input, in bytes. Nobody reads it in pieces later.
 const MAX_STDIN_TEXT: u64 = 4 * 1024 * 1024;
@@ -73,18 +79,18 @@ pub const MAX_INPUT: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 /// They are neither text nor media, or too many.
-pub fn input(bytes: Vec<u8>) -> Result<Option<PromptPart>, Usage> {
+pub fn input(bytes: &[u8]) -> Result<Option<PromptPart>, Usage> {
     let fault = |what: &str| Usage(format!("standard input: {what}"));
-    let media = recognise(&bytes);
+    let media = recognise(bytes);
     let max = media.map_or(MAX_STDIN_TEXT, |media| media.max);
     if bytes.len() as u64 > max {
         return Err(fault(&format!("has more than {max} bytes")));
     }
     if let Some(media) = media {
-        let (text, mime) = (base64(&bytes), Some(media.mime.to_owned()));
+        let (text, mime) = (base64(bytes), Some(media.mime.to_owned()));
         return Ok(Some(PromptPart { kind: PromptKind::Media, text, mime, name: None }));
     }
-    let text = String::from_utf8(bytes).map_err(|_| fault(NEITHER))?;
+    let text = text(bytes).ok_or_else(|| fault(NEITHER))?;
     let is_blank = text.trim().is_empty();
     Ok((!is_blank).then(|| PromptPart::quoted(format!("<stdin>\n{text}\n</stdin>"))))
 }
@@ -115,19 +121,35 @@ mod tests {
         let large = vec![b'x'; usize::try_from(MAX_TEXT).unwrap()];
         assert!(one(file("most", &large)).is_ok());
         assert!(one(file("more", &[&large[..], b"x"].concat())).unwrap_err().contains("pieces"));
-        assert!(one(file("bytes", &[0xfe, 0xff])).unwrap_err().contains("UTF-8"));
+        assert!(one(file("bytes", b"one\0two")).unwrap_err().contains("neither text"));
         assert!(one(dir.path().to_owned()).unwrap_err().contains("folder"));
         assert!(one("/dev/null".into()).unwrap_err().contains("regular"));
         assert!(one(dir.path().join("none")).unwrap_err().contains("none"));
     }
 
     #[test]
+    fn text_is_decoded_whatever_its_encoding() {
+        let greeting = "Grüße und Küsse";
+        let wide =
+            format!("\u{feff}{greeting}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (bytes, encoding) in [
+            (format!("\u{feff}{greeting}").into_bytes(), None),
+            (wide, Some("UTF-16LE")),
+            (b"Gr\xfc\xdfe und K\xfcsse".to_vec(), Some("windows-1252")),
+        ] {
+            let text = input(&bytes).unwrap().unwrap().text;
+            assert!(text.starts_with(&format!("<stdin>\n{greeting}\n")), "{text}");
+            assert!(encoding.is_none_or(|name| text.contains(name)), "{text}");
+        }
+    }
+
+    #[test]
     fn standard_input_is_a_part_unless_it_is_blank() {
-        let part = |bytes: &[u8]| input(bytes.to_vec()).map_err(|Usage(why)| why);
+        let part = |bytes: &[u8]| input(bytes).map_err(|Usage(why)| why);
         assert_eq!(part(b"diff\n").unwrap().unwrap().text, "<stdin>\ndiff\n\n</stdin>");
         assert_eq!(part(b" \n"), Ok(None));
         assert_eq!(part(b"%PDF-1.7 x").unwrap().unwrap().kind, PromptKind::Media);
-        assert!(part(&[0xfe, 0xff]).unwrap_err().contains("standard input: is neither"));
+        assert!(part(b"one\0two").unwrap_err().contains("standard input: is neither"));
         let most = usize::try_from(MAX_STDIN_TEXT).unwrap();
         assert!(part(&vec![b'x'; most + 1]).unwrap_err().contains("more than"));
     }

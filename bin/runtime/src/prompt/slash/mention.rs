@@ -158,7 +158,7 @@ impl Mentions<'_> {
         }
         let exists = |path: &str| {
             let place = self.absolute(path);
-            place.is_file() || place.is_dir()
+            place.is_file() || place.is_dir() || leftfold_tools::alike(&place).is_some()
         };
         if exists(mention) {
             return Some((mention, None));
