@@ -226,14 +226,7 @@ impl Collector {
                 "{temporality}: {other:?} is not supported: metrics are cumulative"
             )));
         }
-        // fails only if a provider is installed already
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .tls_backend_rustls()
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .context("cannot create an HTTP client")?;
+        let client = leftfold_runtime::http_client().map_err(anyhow::Error::msg)?;
         let metrics = Endpoint::of("METRICS", "v1/metrics")?;
         Ok(Self { client, traces: None, metrics })
     }

@@ -69,6 +69,7 @@ fn files_are_served_beside_the_api() {
 #[test]
 fn unknown_requests_are_forwarded_without_credentials() {
     let site = site().env("LEFTFOLD_SERVER_PASSWORD", "secret");
+    let site = site.env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "*");
     let behind = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/app/", behind.local_addr().unwrap());
     let mut server = Served::of(site.command(&["serve", "--port", "0", "--web", &url]));

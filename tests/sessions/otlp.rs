@@ -161,6 +161,8 @@ fn messages_can_be_packed() {
     let server = collector();
     let site = sending_to(plain(), &server)
         .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+        .env("HTTP_PROXY", "http://127.0.0.1:1")
+        .env("NO_PROXY", "*")
         .env("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "none")
         .env("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf");
     let lines = exported(&site);

@@ -99,7 +99,7 @@ impl Web {
                 found.await.ok().flatten()
             }
             Self::Server { url, client } => {
-                let client = client.get_or_init(build);
+                let client = client.get_or_init(leftfold_runtime::http_client);
                 Some(match client {
                     Ok(client) => forward(client, url, request).await.unwrap_or_else(|error| {
                         bad_gateway(&format!("{url} does not answer: {}", error.without_url()))
@@ -217,18 +217,6 @@ fn policy(page: &[u8]) -> String {
          img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data:; connect-src 'self' data:; \
          object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
-}
-
-/// Reads the system's certificates, which may take 100 ms. Redirects go back to the browser.
-fn build() -> Result<reqwest::Client, String> {
-    // fails only if a provider is installed already
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .tls_backend_rustls()
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("leftfold/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| format!("cannot create an HTTP client: {error}"))
 }
 
 async fn forward(

@@ -47,6 +47,7 @@ pub use embed::{Leftfold, Session, end_all};
 pub use gathering::gathering;
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};
 pub use leftfold_events as events;
+pub use leftfold_oauth::http::client as http_client;
 pub use leftfold_process::{close_descriptors_on_exec, hide_memory};
 pub use leftfold_sandbox::become_helper;
 pub use parts::{
