@@ -264,7 +264,7 @@ fn exceptions_within_the_stream_have_their_class() {
         ("throttlingException", said("Too many requests"), FailureClass::RateLimit, true),
         ("serviceUnavailableException", said("Try later"), FailureClass::Overloaded, true),
         ("internalServerException", said("Oops"), FailureClass::Other, true),
-        ("modelTimeoutException", said("Slow"), FailureClass::Other, true),
+        ("modelTimeoutException", said("Slow"), FailureClass::Network, true),
         (
             "modelStreamErrorException",
             json!({ "message": "The model failed", "originalStatusCode": 500 }),

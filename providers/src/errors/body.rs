@@ -103,11 +103,12 @@ impl Details {
         self
     }
 
-    /// The HTTP status, if a gateway passes it on as the error's code.
+    /// The HTTP status, if a gateway passes it on as the error's code or the error's name tells it.
     pub(crate) fn status(&self) -> Option<StatusCode> {
         let codes = self.kinds.iter().filter_map(|kind| kind.parse::<u16>().ok());
         let mut errors = codes.filter(|code| (400..600).contains(code));
-        errors.next().and_then(|code| StatusCode::from_u16(code).ok())
+        let code = errors.next().or_else(|| tables::status_of(&self.kinds))?;
+        StatusCode::from_u16(code).ok()
     }
 
     /// Whether the message alone says that the server failed, and not the request.

@@ -235,6 +235,38 @@ pub(super) const AUTH: &[&str] = &[
     "api key expired",
 ];
 
+/// The HTTP status of errors whose names have no part in the tables above. An error inside a stream has only its name,
+/// and is treated as one with this status.
+const STATUSES: &[(&str, u16)] = &[
+    // OpenCode Zen
+    ("freeusagelimiterror", 429),
+    ("gousagelimiterror", 429),
+    ("subscriptionusagelimiterror", 429),
+    // ChatGPT
+    ("usage_limit_reached", 429),
+    // Anthropic
+    ("timeout_error", 504),
+    // OpenAI
+    ("unsupported_country_region_territory", 403),
+    // Google
+    ("aborted", 409),
+    ("deadline_exceeded", 504),
+    ("failed_precondition", 400),
+    // Bedrock
+    ("modelnotreadyexception", 429),
+    ("modelstreamerrorexception", 424),
+    ("modeltimeoutexception", 408),
+    ("resourcenotfoundexception", 404),
+];
+
+/// The HTTP status that comes with one of these names of an error.
+pub(super) fn status_of(kinds: &[String]) -> Option<u16> {
+    STATUSES
+        .iter()
+        .find(|(name, _)| kinds.iter().any(|kind| kind == name))
+        .map(|(_, status)| *status)
+}
+
 /// Content that a vendor refuses. A retry gets the same refusal.
 pub(super) const POLICY_CODES: &[&str] =
     &["content_filter", "content_policy", "data_inspection_failed", "responsibleaipolicy"];

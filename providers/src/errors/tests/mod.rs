@@ -1,10 +1,15 @@
 use std::time::{Duration, SystemTime};
 
+use leftfold_events::Time;
 use leftfold_events::event::FailureClass::{self, *};
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
+use crate::codec::Codec;
+use crate::config::{Config, Wire};
+use crate::exchanged::{Answer, End};
+use crate::stream::StreamEvent;
 
 mod table;
 mod vendors;
@@ -158,7 +163,7 @@ fn errors_inside_a_stream() {
         ("overloaded_error", "Overloaded", Overloaded, true),
         ("rate_limit_error", "slow", RateLimit, true),
         ("api_error", "Internal server error", Other, true),
-        ("timeout_error", "took too long", Other, true),
+        ("timeout_error", "took too long", Network, true),
         ("invalid_request_error", "prompt is too long: 5 tokens > 4 maximum", Overflow, false),
         ("invalid_request_error", "no", Invalid, false),
         ("authentication_error", "no", Auth, false),
@@ -168,6 +173,76 @@ fn errors_inside_a_stream() {
         let failure = Failure::in_stream("p", &Details::of(&error));
         assert_eq!((failure.class, failure.retryable), (class, retryable), "{kind}");
         assert_eq!(failure.status, None);
+    }
+}
+
+/// The events of an answer with this status and body, on a wire.
+fn replayed(wire: Wire, status: u16, body: String) -> Failure {
+    let codec = Codec::new(&Config::new("p", wire), wire.protocol().http().unwrap());
+    let (headers, chunks) = (std::collections::BTreeMap::new(), vec![body.into_bytes()]);
+    let answer = Answer { status, headers, at: Time::from_millis(0), chunks, end: End::Eof };
+    match codec.replay("p", &answer).pop() {
+        Some(StreamEvent::Failed(failure)) => failure,
+        last => panic!("{wire}: {last:?}"),
+    }
+}
+
+#[test]
+fn an_error_is_the_same_inside_a_stream_of_any_wire_as_with_its_status() {
+    let table = [
+        (429, "FreeUsageLimitError", "Try again tomorrow", RateLimit),
+        (429, "GoUsageLimitError", "Weekly limit", RateLimit),
+        (429, "usage_limit_reached", "The limit is reached", RateLimit),
+        (429, "rate_limit_error", "slow", RateLimit),
+        (429, "RESOURCE_EXHAUSTED", "slow", RateLimit),
+        (429, "insufficient_quota", "no", Quota),
+        (402, "billing_error", "pay", Quota),
+        (401, "CreditsError", "Insufficient balance. Manage your billing", Quota),
+        (401, "authentication_error", "no", Auth),
+        (403, "permission_error", "no", Auth),
+        (403, "unsupported_country_region_territory", "not there", Auth),
+        (400, "context_length_exceeded", "no", Overflow),
+        (413, "request_too_large", "no", Overflow),
+        (400, "invalid_request_error", "prompt is too long: 5 tokens > 4 maximum", Overflow),
+        (503, "UNAVAILABLE", "later", Overloaded),
+        (529, "overloaded_error", "later", Overloaded),
+        (504, "timeout_error", "later", Network),
+        (504, "DEADLINE_EXCEEDED", "later", Network),
+        (500, "api_error", "oh", Other),
+        (409, "ABORTED", "oh", Other),
+        (400, "FAILED_PRECONDITION", "no", Invalid),
+    ];
+    let wires = [Wire::ANTHROPIC, Wire::OPENAI_CHAT, Wire::OPENAI_RESPONSES, Wire::GEMINI];
+    for (status, kind, text, class) in table {
+        let body = anthropic(kind, text);
+        for wire in wires {
+            let alone = replayed(wire, status, body.clone());
+            assert_eq!(alone.class, class, "{kind}");
+            for name in ["", "event: error\n"] {
+                let within = replayed(wire, 200, format!("{name}data: {body}\n\n"));
+                assert_eq!(
+                    Failure { status: alone.status, ..within },
+                    alone,
+                    "{wire} {name}{kind}"
+                );
+            }
+        }
+    }
+    for (status, kind, class) in [
+        (429, "ThrottlingException", RateLimit),
+        (429, "ModelNotReadyException", RateLimit),
+        (400, "ServiceQuotaExceededException", Quota),
+        (403, "AccessDeniedException", Auth),
+        (503, "ServiceUnavailableException", Overloaded),
+        (408, "ModelTimeoutException", Network),
+        (424, "ModelStreamErrorException", Other),
+        (404, "ResourceNotFoundException", Invalid),
+        (400, "ValidationException", Invalid),
+    ] {
+        let alone = respond(status, &[("x-amzn-errortype", kind)], r#"{"message":"no"}"#);
+        let details = Details::read(br#"{"message":"no"}"#).with([kind]);
+        let within = Failure::in_stream("p", &details);
+        assert_eq!((alone.class, &alone), (class, &Failure { status: alone.status, ..within }));
     }
 }
 
