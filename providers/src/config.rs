@@ -196,6 +196,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         json!({ "reasoningEffort": effort })
     }
 
+    /// Whether bodies leave out an option of settings, because it is one of other APIs.
+    fn leaves_out(&self, _model: &str, _option: &str, _value: &Value) -> bool {
+        false
+    }
+
     /// The base URL for the value of a vendor's environment variable.
     fn base_from_env(&self, value: &str) -> String {
         value.trim().to_owned()

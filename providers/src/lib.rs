@@ -55,6 +55,7 @@ mod http;
 mod ids;
 mod openai_chat;
 mod openai_responses;
+mod options;
 mod parts;
 mod reading;
 mod regions;
@@ -75,6 +76,7 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use leftfold_events::providers::{KnownProviders, KnownSignIn, KnownWire};
+use serde_json::Value;
 
 pub use authorization::{Authorization, Authorize, Credentials, Outgoing};
 pub use codec::Codec;
@@ -114,6 +116,14 @@ impl FromStr for Wire {
             known: WIRES.map(|wire| format!("`{wire}`")).join(" or "),
         })
     }
+}
+
+/// The options among `options` that requests to `model` leave out, because they are those of other APIs than the one of
+/// `wire`.
+pub fn left_out(wire: Wire, model: &str, options: &Value) -> Vec<String> {
+    let all = options.as_object().into_iter().flatten();
+    let left_out = all.filter(|(name, value)| wire.protocol().leaves_out(model, name, value));
+    left_out.map(|(name, _)| name.clone()).collect()
 }
 
 /// The tables of wire formats and vendors, for settings.

@@ -25,6 +25,30 @@ pub fn of(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
     efforts.iter().map(|name| (*name, wire.protocol().effort(name))).collect()
 }
 
+/// As [`of`], with the efforts that a list names for a model that the catalog does not have. Anthropic's own form of an
+/// effort is for its own models alone.
+pub fn of_listed(wire: Wire, vendor: &str, id: &str, efforts: &[String]) -> Vec<(String, Value)> {
+    let is_unknown = catalog::model(wire, vendor, id).is_none() && wire != Wire::ANTHROPIC;
+    if is_unknown && !efforts.is_empty() {
+        return efforts.iter().map(|name| (name.clone(), wire.protocol().effort(name))).collect();
+    }
+    of(wire, vendor, id).into_iter().map(|(name, options)| (name.to_owned(), options)).collect()
+}
+
+/// The options of the variant that is nearest to an effort: the strongest that is not stronger, else the weakest. `None`:
+/// the model has no efforts, or nobody knows this one.
+pub(crate) fn nearest(wire: Wire, vendor: &str, id: &str, effort: &str) -> Option<Value> {
+    const EFFORTS: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
+    let strength = |effort: &str| EFFORTS.iter().position(|known| *known == effort);
+    let wanted = strength(effort)?;
+    let known = of(wire, vendor, id).into_iter();
+    let mut known: Vec<(usize, Value)> =
+        known.filter_map(|(name, options)| Some((strength(name)?, options))).collect();
+    known.sort_by_key(|(strength, _)| *strength);
+    let weaker = known.iter().rposition(|(strength, _)| *strength <= wanted).unwrap_or(0);
+    known.into_iter().nth(weaker).map(|(_, options)| options)
+}
+
 fn budget((name, tokens): (&'static str, u64)) -> (&'static str, Value) {
     (name, json!({ "thinking": { "type": "enabled", "budget_tokens": tokens } }))
 }

@@ -56,6 +56,10 @@ impl Protocol for Anthropic {
         json!({ "thinking": { "type": "adaptive" }, "effort": effort })
     }
 
+    fn leaves_out(&self, model: &str, option: &str, value: &Value) -> bool {
+        options::leaves_out(model, option, value)
+    }
+
     /// Anthropic's own clients expect `ANTHROPIC_BASE_URL` without the `/v1` that settings'
     /// `baseURL` includes. So `/v1` is appended unless it is there already.
     fn base_from_env(&self, value: &str) -> String {

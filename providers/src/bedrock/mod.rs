@@ -74,6 +74,10 @@ impl Protocol for Bedrock {
         }
     }
 
+    fn leaves_out(&self, _model: &str, option: &str, _value: &Value) -> bool {
+        options::leaves_out(option)
+    }
+
     fn transport(&self) -> Transport {
         Transport::Http(&Bedrock)
     }

@@ -5,6 +5,7 @@ use leftfold_events::Request;
 use serde_json::{Map, Value, json};
 
 use super::family::{self, Family};
+use crate::options::{self, is_foreign};
 use crate::shape::merge;
 
 /// Body members that options cannot change: they are the request itself.
@@ -36,6 +37,22 @@ struct Thinking {
     budget: Option<u64>,
     effort: Option<String>,
     display: Option<Value>,
+}
+
+/// Whether the option is one of other APIs.
+pub(super) fn leaves_out(key: &str) -> bool {
+    const TRANSLATED: [&str; 8] = [
+        "topK",
+        "top_k",
+        "effort",
+        "reasoningEffort",
+        "reasoning_effort",
+        "thinkingConfig",
+        "toolChoice",
+        "tool_choice",
+    ];
+    let is_translated = TRANSLATED.contains(&key) || INFERENCE.iter().any(|(from, _)| *from == key);
+    !is_translated && !RESERVED.contains(&key) && is_foreign("bedrock", key)
 }
 
 /// Merges options into `body`, objects member by member, and then adapts the body to the rules of the
@@ -83,7 +100,14 @@ fn option(
             additional(body, "inferenceConfig", &json!({ "topK": value }));
         }
         "topK" | "top_k" => additional(body, "top_k", value),
-        "effort" | "reasoningEffort" => thinking.effort = text(),
+        "effort" | "reasoningEffort" | "reasoning_effort" => thinking.effort = text(),
+        "thinkingConfig" => {
+            let (budget, effort) = options::thinking(value);
+            let kind = budget.map(|budget| if budget == 0 { "disabled" } else { "enabled" });
+            thinking.kind = kind.map(str::to_owned).or(thinking.kind.take());
+            thinking.budget = budget.filter(|budget| *budget > 0).or(thinking.budget);
+            thinking.effort = effort.map(str::to_owned).or(thinking.effort.take());
+        }
         "thinking" | "reasoningConfig" => {
             let member = |name: &str| value.get(name).filter(|value| !value.is_null());
             let word = |name: &str| member(name)?.as_str().map(str::to_owned);
@@ -96,7 +120,7 @@ fn option(
         "anthropicBeta" => additional(body, "anthropic_beta", value),
         "serviceTier" if value.is_string() => merge(body, key, &json!({ "type": value }), &[]),
         "toolChoice" | "tool_choice" => choose_tools(body, value),
-        _ if RESERVED.contains(&key) => {}
+        _ if RESERVED.contains(&key) || leaves_out(key) => {}
         _ => merge(body, key, value, &[]),
     }
 }

@@ -61,6 +61,10 @@ impl Protocol for Gemini {
         if version { value.to_owned() } else { format!("{value}/{VERSION}") }
     }
 
+    fn leaves_out(&self, _model: &str, option: &str, value: &Value) -> bool {
+        options::leaves_out(option, value)
+    }
+
     fn transport(&self) -> Transport {
         Transport::Http(&Gemini)
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::is_from;
+use crate::options::{is_foreign, thinking};
 use crate::shape::merge;
 
 /// Body members that options cannot change: they are the request itself.
@@ -59,6 +60,26 @@ const NO_MEMBER: &[&str] = &["structuredOutputs", "threshold"];
 const THINKS: f32 = 2.5;
 const HAS_LEVELS: f32 = 3.0;
 
+/// Options that say in other words how the model thinks.
+const IN_OTHER_WORDS: [&str; 2] = ["thinking", "reasoningConfig"];
+
+/// Whether the option is one of other APIs, or one of a client.
+pub(super) fn leaves_out(key: &str, value: &Value) -> bool {
+    let key = spelled(key);
+    if IN_OTHER_WORDS.contains(&key) {
+        return thinking(value) == (None, None);
+    }
+    let is_translated = ["toolChoice", "reasoningEffort"].contains(&key)
+        || OF_THINKING.contains(&key)
+        || OF_BODY.contains(&key)
+        || RESERVED.contains(&key);
+    !is_translated && (NO_MEMBER.contains(&key) || is_foreign("gemini", key))
+}
+
+fn spelled(key: &str) -> &str {
+    SPELLINGS.iter().find(|(from, _)| *from == key).map_or(key, |(_, to)| to)
+}
+
 /// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
 /// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
@@ -67,9 +88,16 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str)
         generation(body, "thinkingConfig", &json!({ "includeThoughts": true }));
     }
     for (key, value) in options.as_object().into_iter().flatten() {
-        let key = SPELLINGS.iter().find(|(from, _)| from == key).map_or(key.as_str(), |(_, to)| to);
+        let key = spelled(key);
         match key {
-            _ if RESERVED.contains(&key) || NO_MEMBER.contains(&key) => {}
+            _ if RESERVED.contains(&key) || leaves_out(key, value) => {}
+            _ if IN_OTHER_WORDS.contains(&key) => {
+                let config = match thinking(value) {
+                    (_, Some(word)) => effort(&word.into(), model),
+                    (budget, None) => json!({ "thinkingBudget": budget }),
+                };
+                generation(body, "thinkingConfig", &config);
+            }
             "toolChoice" => merge(body, "toolConfig", &tool_config(value), &[]),
             "streamFunctionCallArguments" => {
                 let config = json!({ "functionCallingConfig": { key: value } });

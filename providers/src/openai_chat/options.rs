@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::options::is_foreign;
 use crate::shape::merge;
 use crate::vendors::Vendor;
 
@@ -22,6 +23,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("frequencyPenalty", "frequency_penalty"),
     ("presencePenalty", "presence_penalty"),
     ("stopSequences", "stop"),
+    ("stop_sequences", "stop"),
     ("toolChoice", "tool_choice"),
     ("parallelToolCalls", "parallel_tool_calls"),
     ("serviceTier", "service_tier"),
@@ -40,6 +42,16 @@ const SAMPLING: [&str; 2] = ["temperature", "top_p"];
 /// Members that have a meaning only with tools.
 const OF_TOOLS: [&str; 2] = ["tool_choice", "parallel_tool_calls"];
 
+/// Other names of the limit on output tokens.
+const OTHER_LIMITS: [&str; 3] = ["maxTokens", "maxOutputTokens", "max_output_tokens"];
+
+/// Whether the option is one of other APIs.
+pub(super) fn leaves_out(key: &str) -> bool {
+    let is_translated =
+        OTHER_LIMITS.contains(&key) || SPELLINGS.iter().any(|(from, _)| *from == key);
+    !is_translated && !RESERVED.contains(&key) && is_foreign("openai-chat", key)
+}
+
 /// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
 /// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, vendor: &Vendor, model: &str) {
@@ -49,9 +61,9 @@ pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, vendor: &Ven
                 merge(body, "reasoning", &json!({ "effort": value }), &[]);
             }
             "effort" => merge(body, "reasoning_effort", value, &[]),
-            "maxTokens" | "maxOutputTokens" => limit(body, vendor.limit_name(model), value),
+            key if OTHER_LIMITS.contains(&key) => limit(body, vendor.limit_name(model), value),
             key if LIMITS.contains(&key) => limit(body, key, value),
-            key if RESERVED.contains(&key) => {}
+            key if RESERVED.contains(&key) || leaves_out(key) => {}
             key => {
                 let spelling = SPELLINGS.iter().find(|(from, _)| *from == key);
                 merge(body, spelling.map_or(key, |(_, to)| to), value, &[]);

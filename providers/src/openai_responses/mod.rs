@@ -56,6 +56,10 @@ impl Protocol for OpenaiResponses {
         openai_chat::unlisted_efforts(model)
     }
 
+    fn leaves_out(&self, _model: &str, option: &str, _value: &Value) -> bool {
+        options::leaves_out(option)
+    }
+
     fn transport(&self) -> Transport {
         Transport::Http(&OpenaiResponses)
     }

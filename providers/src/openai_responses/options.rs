@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::options::{is_camel, is_foreign};
 use crate::shape::merge;
 use crate::vendors::is_openai_reasoner;
 
@@ -58,13 +59,22 @@ const SEALED: &str = "reasoning.encrypted_content";
 /// The smallest limit of tokens that the API accepts.
 const FEWEST: u64 = 16;
 
+/// Whether the option is one of other APIs.
+pub(super) fn leaves_out(key: &str) -> bool {
+    let is_translated = NESTED.iter().any(|(from, ..)| *from == key)
+        || SPELLINGS.iter().any(|(from, _)| *from == key);
+    !is_translated
+        && !RESERVED.contains(&key)
+        && (is_camel(key) || is_foreign("openai-responses", key))
+}
+
 /// Merges `options` into `body`, objects member by member, and then adapts the body to the API's
 /// rules.
 pub(super) fn apply(body: &mut Map<String, Value>, options: &Value, model: &str) {
     for (key, value) in options.as_object().into_iter().flatten() {
         if let Some((_, outer, inner)) = NESTED.iter().find(|(from, ..)| from == key) {
             merge(body, outer, &json!({ *inner: value }), &[]);
-        } else if !RESERVED.contains(&key.as_str()) {
+        } else if !RESERVED.contains(&key.as_str()) && !leaves_out(key) {
             let spelling = SPELLINGS.iter().find(|(from, _)| from == key);
             merge(body, spelling.map_or(key, |(_, to)| to), value, &[]);
         }
