@@ -156,11 +156,10 @@ fn enter(
     })?
 }
 
-/// Looks up a provider among the built-in ones and those in settings.
+/// Looks up a provider.
 fn known(settings: &Settings, provider: &str) -> Result<ProviderSummary, Usage> {
-    let summaries = settings.provider_summaries(&model::environment);
-    if let Some(summary) = summaries.iter().find(|summary| summary.name == provider) {
-        return Ok(summary.clone());
+    if let Some(summary) = settings.provider_summary(provider, &model::environment) {
+        return Ok(summary);
     }
     // A key given in the place of the name must not be printed.
     if settings::has_credential(provider) || provider.len() > 64 {
@@ -203,9 +202,8 @@ fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     }
     if auth::forget(&model::environment, provider)? {
         let done = super::print(&format!("The key of {provider} is removed.\n"));
-        let summaries = settings.provider_summaries(&model::environment);
-        let summary = summaries.iter().find(|summary| summary.name == provider);
-        if let Some(KeyState::From(KeySource::Variable(name))) = summary.map(|summary| &summary.key)
+        let summary = settings.provider_summary(provider, &model::environment);
+        if let Some(KeyState::From(KeySource::Variable(name))) = summary.map(|summary| summary.key)
         {
             note(&format!("leftfold: {provider} still has a key, from the variable {name}"));
         }

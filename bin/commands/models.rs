@@ -20,11 +20,11 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let settings = resolved_settings::shown(&directory)?;
     let mut summaries = settings.provider_summaries(&model::environment);
     if let Some(provider) = &args.provider {
-        summaries.retain(|summary| summary.name == *provider);
-        if summaries.is_empty() {
+        let Some(summary) = settings.provider_summary(provider, &model::environment) else {
             let hint = Hint::toward(provider, settings.provider_names());
             return Err(Usage(format!("there is no provider `{provider}`{hint}")).into());
-        }
+        };
+        summaries = vec![summary];
     } else {
         summaries.retain(|summary| summary.disabled.is_none());
     }
@@ -39,12 +39,17 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let default = settings.default_name(&model::environment);
     let mut text = String::new();
     for summary in &summaries {
-        let rows = rows(&settings, summary, default.as_deref());
+        let mut rows = rows(&settings, summary, default.as_deref());
+        let all = rows.len();
+        if args.provider.is_none() && matches!(summary.key, KeyState::Missing(_)) {
+            rows.retain(|row| !matches!(row.origin, Origin::ModelsDev));
+        }
+        let more = all - rows.len();
         match args.format {
             Format::Json => rows.iter().for_each(|row| {
                 text.push_str(&format!("{}\n", as_json(summary, row)));
             }),
-            Format::Text => text.push_str(&section(summary, &rows)),
+            Format::Text => text.push_str(&section(summary, &rows, more)),
         }
     }
     if args.format == Format::Text && default.is_none() {
@@ -53,6 +58,16 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
              anthropic`, or set `\"model\": \"PROVIDER/MODEL\"` in leftfold.json.\n",
         );
     }
+    if args.format == Format::Text {
+        let (about, count) = settings.about_models_list();
+        text.push_str(&super::cell(
+            &format!("The list of models.dev is of {about}"),
+            super::SENTENCE,
+        ));
+        let names = "`leftfold models PROVIDER` shows one";
+        text.push_str(&format!(": {count} providers; {names}.\n"));
+    }
+    leftfold_runtime::warnings::print_once(settings.faults_of_models_list());
     pages::page(&args.page, args.format, &text, pages::grouped_line)
 }
 
@@ -62,7 +77,7 @@ fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
         Origin::Settings(place) => {
             json!({ "file": place.source.name, "line": place.line, "column": place.column })
         }
-        Origin::BuiltIn | Origin::Account => row.origin.to_string().into(),
+        Origin::BuiltIn | Origin::Account | Origin::ModelsDev => row.origin.to_string().into(),
     };
     let mut object = Map::new();
     let fields = [
@@ -86,8 +101,8 @@ fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
     object.into()
 }
 
-/// A line for the provider, and one for each of its models.
-fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
+/// A line for the provider, and one for each of its models. `more` of them are not shown.
+fn section(summary: &ProviderSummary, rows: &[Row], more: usize) -> String {
     let wire = summary.wire.map_or("no wire format", KnownWire::name);
     let key = match &summary.key {
         KeyState::From(_) | KeyState::Credentials => {
@@ -99,7 +114,15 @@ fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
     let name = super::cell(&summary.name, super::NAME);
     let mut text = super::cell(&format!("{name} ({wire}; {key}{off})"), super::SENTENCE);
     text.push('\n');
-    if summary.wire.is_none() {
+    if more > 0 {
+        text.push_str(&format!(
+            "    {more} models: `leftfold models {}` shows them\n",
+            summary.name
+        ));
+    } else if let Some(why) = &summary.unavailable {
+        text.push_str(&super::cell(&format!("    not available: {why}"), super::SENTENCE));
+        text.push('\n');
+    } else if summary.wire.is_none() {
         text.push_str("    settings name no wire format: set `provider.NAME.wire`\n");
     } else if rows.is_empty() {
         text.push_str("    no models are listed; every model name is accepted\n");

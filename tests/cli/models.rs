@@ -142,3 +142,56 @@ fn a_model_that_nobody_lists_works_with_the_defaults() {
     assert_eq!(model["limit"], json!({ "context": 0, "input": 0, "output": 8_192 }));
     assert_eq!(model["default"], true);
 }
+
+#[test]
+fn a_provider_of_models_dev_is_listed_with_its_key_or_if_it_is_named() {
+    let site = Site::bare();
+    let text = site.run(&["models", "zai"]).ok().stdout;
+    for part in
+        ["zai (openai-chat; ", "ZHIPU_API_KEY is not set", "    zai/glm-5.2 ", " models.dev\n"]
+    {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    let about = "The list of models.dev is of 2026-09-28 (Leftfold's own copy): 225 providers";
+    let all = site.run(&["models"]).ok().stdout;
+    assert!(text.contains(about) && all.contains(about), "{text}");
+    assert!(all.contains(" models: `leftfold models openrouter` shows them"), "{all}");
+    assert!(!all.contains("zai/") && !all.contains("openrouter/"), "{all}");
+    let gone = site.run(&["models", "cohere"]).ok().stdout;
+    assert!(gone.contains("not available: ") && gone.contains("`@ai-sdk/cohere`"), "{gone}");
+    let found = site.run(&["doctor"]);
+    assert!(found.stdout.contains("the list of models.dev is of 2026-09-28"), "{found:?}");
+    let models = listed(&site.env("ZHIPU_API_KEY", "key-0123456789"), &[]);
+    let model = of(&models, "zai/glm-5.2");
+    assert_eq!(model["key"], json!({ "env": "ZHIPU_API_KEY" }));
+    assert_eq!(model["source"], "models.dev");
+    assert!(model["limit"]["context"].as_u64().unwrap() > 100_000, "{model}");
+}
+
+/// Its options are checked, too: those of other APIs are named and not sent.
+#[test]
+fn a_provider_of_a_file_gets_its_key_and_the_options_of_its_api() {
+    let answer = || Answer::Stream(message(&[Block::Text("key-0123456789")]), Split::Whole);
+    let server = Server::start(vec![answer()]);
+    let options = json!({ "reasoningEffort": "high", "top_k": 5 });
+    let site = Site::served(&server)
+        .setting("provider/acme/models/m/options", options)
+        .setting("model", json!("acme/m"));
+    let list = json!({ "acme": {
+        "npm": "@ai-sdk/anthropic", "api": server.url(), "env": ["ACME_API_KEY"],
+        "models": { "m": { "limit": { "context": 90_000, "output": 700 } }, "n": 1 }
+    } });
+    let file = site.file("models.json", list.to_string());
+    let site = site.env("OPENCODE_MODELS_PATH", file.display().to_string());
+    let site = site.env("ACME_API_KEY", "key-0123456789");
+    let ran = site.prompt("go").ok().saying(&[
+        "LEFTFOLD_CONFIG_CONTENT:1:",
+        "the option `reasoningEffort` is none of the API of acme/m (anthropic), and is not sent",
+        "`acme.models.n` is skipped: expected an object",
+    ]);
+    let asked = &server.requests()[0];
+    assert!(asked.headers.contains(&"x-api-key: key-0123456789".to_owned()), "{asked:?}");
+    assert_eq!((&asked.body["max_tokens"], &asked.body["top_k"]), (&json!(700), &json!(5)));
+    assert!(asked.body.get("reasoningEffort").is_none(), "{asked:?}");
+    assert!(!ran.stdout.contains("key-0123456789"), "{ran:?}");
+}

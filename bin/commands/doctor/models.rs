@@ -100,6 +100,11 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
         let all = can_sign_in.join(", ");
         found.note(format!("nobody has signed in at {all}: `leftfold auth login PROVIDER`"));
     }
+    let (about, count) = settings.about_models_list();
+    found.note(format!("the list of models.dev is of {about}, with {count} providers"));
+    for fault in settings.faults_of_models_list() {
+        found.warning(fault.clone(), "correct the file, or name another");
+    }
     let known = |name: &str| summaries.iter().any(|summary| summary.name == name);
     for name in settings.stored.providers().filter(|name| !known(name)) {
         found.warning(

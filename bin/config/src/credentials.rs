@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::resolve::set;
+use crate::models_dev::ListedProvider;
 use crate::settings::Settings;
-use crate::source::Env;
+use crate::source::{Env, set};
 use crate::{schema, secrecy};
 
 /// Names and values.
@@ -24,7 +24,10 @@ impl Settings {
             .builtin
             .iter()
             .flat_map(|builtin| builtin.keys.iter().chain(builtin.hidden));
-        let variables = own.map(String::as_str).chain(builtin.copied());
+        // a provider of the list is chosen before its key is in use
+        let listed = self.list.if_read().into_iter().flat_map(|list| list.providers.values());
+        let listed = listed.flat_map(ListedProvider::keys);
+        let variables = own.map(String::as_str).chain(builtin.copied()).chain(listed);
         found.extend(variables.filter_map(|name| Some((name.to_owned(), set(env, name)?))));
         let addresses = self.known().builtin.iter().map(|builtin| builtin.base_url);
         for name in addresses.filter(|name| !name.is_empty()) {

@@ -21,6 +21,7 @@
 //! | `schema` | the same types as a JSON Schema, and what fields say about themselves |
 //! | `load` | all sources read and merged |
 //! | `files` | notes which files were looked at, so that settings are not read again while none has changed |
+//! | `models_dev` | the list of providers and models that are not built in |
 //! | `resolve` | providers, models and keys |
 //! | `auth` | stored keys and sign-ins |
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
@@ -42,6 +43,7 @@ mod keys;
 mod legacy;
 mod load;
 mod markdown;
+mod models_dev;
 mod permission;
 mod plugin_layers;
 pub mod private_file;
@@ -77,6 +79,7 @@ pub use extensions::{
 };
 pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
 pub use load::{Layers, load, load_shared, load_with, review};
+pub use models_dev::ListedModel;
 pub use provider::{Abilities, Costs, Limits, Model, NEVER, Provider, Script};
 pub use quota::{Limit, ProjectQuota, Quota};
 pub use redacted_view::{ListedValue, Origin, RedactedView, VisibleValue, redacted_view};

@@ -11,6 +11,7 @@ use leftfold_events::providers::KnownProviders;
 use crate::auth::Keys;
 use crate::error::{Error, quoted};
 use crate::files::{self, Noted};
+use crate::models_dev::{self, ListSource};
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
 use crate::source::{Env, SettingPlace, Source, SourceKind, environment};
@@ -299,7 +300,9 @@ pub(crate) fn merge(
     let mut of_project = Vec::new();
     for mut part in parts {
         if part.source.of_project {
-            of_project.extend(part.node.take(quota::KEY));
+            for key in [quota::KEY, models_dev::KEY] {
+                of_project.extend(part.node.take(key).map(|place| (place, key)));
+            }
         }
         rules.append_rules(&part.settings);
         if !part.source.of_project {
@@ -344,17 +347,15 @@ pub(crate) fn merge(
     settings.choose_rules();
     settings.warnings.extend(warnings);
     settings.warnings.extend(without_meaning(&left_out));
-    settings.warnings.extend(of_project.iter().map(|place| {
-        format!(
-            "{place}: `{}` counts only in your own settings, and has no effect here",
-            quota::KEY
-        )
+    settings.warnings.extend(of_project.iter().map(|(place, key)| {
+        format!("{place}: `{key}` counts only in your own settings, and has no effect here")
     }));
     settings.warnings.extend(settings.terminal.keys.keymap()?.1);
     settings.find_skills(directory);
     settings.find_shell(env);
     settings.warnings.extend(layers.warnings.iter().cloned());
     settings.stored = Keys::load(env)?;
+    settings.list = ListSource::find(settings.models_file.as_ref(), env);
     settings.known = Some(layers.providers);
     settings.sources = sources;
     settings.tree = tree;

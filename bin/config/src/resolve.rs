@@ -11,10 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::auth::SignedIn;
 use crate::error::{Error, Hint, alternatives, quoted};
+use crate::models_dev::{ListedModel, ListedProvider, ModelList};
 use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
 use crate::secrecy::{Secret, debug_without_values};
 use crate::settings::Settings;
-use crate::source::Env;
+use crate::source::{Env, set};
 use crate::tree::below;
 use crate::typed::At;
 
@@ -62,7 +63,12 @@ debug_without_values!(Chosen);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BaseUrl {
     Settings(String),
-    Variable { name: &'static str, value: String },
+    Variable {
+        name: &'static str,
+        value: String,
+    },
+    /// From the list of models.dev.
+    Listed(String),
 }
 
 impl Limits {
@@ -89,6 +95,17 @@ impl Costs {
 }
 
 impl Abilities {
+    /// These capabilities, and those of `others` that are not among them.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            tools: self.tools.or(others.tools),
+            images: self.images.or(others.images),
+            reasoning: self.reasoning.or(others.reasoning),
+            temperature: self.temperature.or(others.temperature),
+        }
+    }
+
     /// These capabilities, completed from `known`.
     pub fn over(self, known: turn_config::Abilities) -> turn_config::Abilities {
         turn_config::Abilities {
@@ -117,6 +134,10 @@ pub struct ProviderSummary {
     /// Whether it accepts models that settings do not name.
     pub open: bool,
     pub builtin: bool,
+    /// Whether it is a provider of the list of models.dev.
+    pub listed: bool,
+    /// Why it cannot be used, if it cannot: the list of models.dev names an API that this build does not speak.
+    pub unavailable: Option<String>,
     /// The setting that turns it off.
     pub disabled: Option<&'static str>,
 }
@@ -137,7 +158,9 @@ pub enum KeyState {
 impl ProviderSummary {
     /// Whether settings allow requests to its models.
     pub fn is_usable(&self) -> bool {
-        self.disabled.is_none() && !matches!(self.key, KeyState::Missing(_))
+        self.disabled.is_none()
+            && self.unavailable.is_none()
+            && !matches!(self.key, KeyState::Missing(_))
     }
 }
 
@@ -234,12 +257,12 @@ impl Settings {
             return Err(Error::Disabled { model, origin, provider, by });
         }
         let candidate = self.candidate(name);
-        let Candidate { settings, builtin, .. } = candidate;
+        let Candidate { settings, builtin, listed, .. } = candidate;
         if let Err(list) = settings.shows(id) {
             let by = format!("{}.{list}", below("provider", name));
             return Err(Error::Hidden { model, origin, by });
         }
-        if builtin.is_none() && self.provider(name).is_none() {
+        if builtin.is_none() && listed.is_none() && self.provider(name).is_none() {
             let hint = Hint::toward(name, self.provider_names());
             return Err(Error::UnknownProvider { model, origin, provider, hint });
         }
@@ -261,23 +284,78 @@ impl Settings {
         known.chain(others.filter(|name| self.known().builtin(name).is_none())).collect()
     }
 
-    /// The built-in providers, then the others that settings name.
+    /// The built-in providers, then the others that settings name, then those of the list of models.dev that have a key.
     pub fn provider_summaries(&self, env: Env<'_>) -> Vec<ProviderSummary> {
-        let candidates = self.provider_names().into_iter().map(|name| self.candidate(name));
-        let summary = |candidate: Candidate<'_>| ProviderSummary {
-            name: candidate.name.to_owned(),
-            wire: candidate.wire(),
-            vendor: candidate.vendor(env),
-            base_url: candidate.base_url(env),
-            parameters: candidate.parameters(env),
-            key: candidate.key_state(env),
-            key_variables: candidate.variables(candidate.builtin).map(str::to_owned).collect(),
-            models: candidate.settings.models.clone(),
-            open: candidate.is_open(),
-            builtin: candidate.builtin.is_some(),
-            disabled: self.allows(candidate.name).err(),
-        };
-        candidates.map(summary).collect()
+        let names = self.provider_names();
+        let others = self.models_list().providers.iter().filter(|(name, listed)| {
+            let has_key = listed.keys().any(|key| set(env, key).is_some());
+            (has_key || self.stored.of(name).is_some()) && !names.contains(&name.as_str())
+        });
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        names
+            .into_iter()
+            .chain(others)
+            .map(|name| self.candidate(name).summary(self, env))
+            .collect()
+    }
+
+    /// One provider: a built-in one, one in settings, or one of the list of models.dev.
+    pub fn provider_summary(&self, name: &str, env: Env<'_>) -> Option<ProviderSummary> {
+        let candidate = self.candidate(name);
+        let is_known = candidate.builtin.is_some() || candidate.is_in_settings;
+        (is_known || candidate.listed.is_some()).then(|| candidate.summary(self, env))
+    }
+
+    fn models_list(&self) -> &ModelList {
+        self.list.get(self.known())
+    }
+
+    /// The date and the origin of the list of models.dev, for people, and the number of its providers.
+    pub fn about_models_list(&self) -> (&str, usize) {
+        let list = self.models_list();
+        (&list.about, list.providers.len())
+    }
+
+    /// The faults of the list of models.dev, if it was read.
+    pub fn faults_of_models_list(&self) -> &[String] {
+        self.list.if_read().map_or(&[] as &[String], |list| &list.faults)
+    }
+
+    /// Those of a file that the user has named.
+    pub fn faults_of_models_file(&self) -> &[String] {
+        if self.list.is_named() { self.faults_of_models_list() } else { &[] }
+    }
+
+    /// The models of a provider in the list of models.dev that its wire formats can call; none if settings name a wire
+    /// format.
+    pub fn listed_models(&self, provider: &str) -> Vec<(&str, Option<KnownWire>, &ListedModel)> {
+        let candidate = self.candidate(provider);
+        if candidate.settings.wire.is_some() {
+            return Vec::new();
+        }
+        let Some(listed) = self.list.provider(provider, self.known()) else { return Vec::new() };
+        let callable = listed.models.iter().filter_map(|(id, model)| {
+            let wire = candidate.wire_of_model(id);
+            // built-in providers have their own addresses
+            let has_own = model.npm.is_some() || model.api.is_some();
+            (wire.is_some() && !(candidate.builtin.is_some() && has_own)).then_some((
+                id.as_str(),
+                wire,
+                model,
+            ))
+        });
+        callable.collect()
+    }
+
+    /// A model in the list of models.dev.
+    pub fn listed_model(&self, provider: &str, id: &str) -> Option<&ListedModel> {
+        let is_described = self.provider(provider).is_some_and(|provider| provider.wire.is_some());
+        if is_described { None } else { self.list.provider(provider, self.known())?.models.get(id) }
+    }
+
+    /// Whether the program has the provider built in.
+    pub fn is_builtin(&self, provider: &str) -> bool {
+        self.known().builtin(provider).is_some()
     }
 
     /// Whether the provider may be used; otherwise the setting that turns it off.
@@ -347,13 +425,19 @@ impl Settings {
         let known = self.known();
         let settings = self.provider(name).unwrap_or_else(|| &NOTHING);
         let of_vendor = settings.vendor.as_deref().and_then(|vendor| known.builtin(vendor));
-        let of_npm = || known.builtin_of_npm(settings.npm.as_deref()?);
         let builtin = known.builtin(name);
+        // settings with a wire format describe a provider in full
+        let is_listed = builtin.is_none() && settings.wire.is_none();
+        let listed = if is_listed { self.list.provider(name, known) } else { None };
+        let npm = settings.npm.as_deref().or_else(|| listed?.package(None));
+        let of_npm = || known.builtin_of_npm(npm?);
         Candidate {
             name,
             settings,
             builtin,
             kind: of_vendor.or_else(of_npm).or(builtin),
+            listed,
+            npm,
             is_in_settings: self.provider(name).is_some(),
             stored: self.stored.of(name),
             stored_sign_in: self.stored.sign_in(name),
@@ -369,6 +453,10 @@ struct Candidate<'a> {
     builtin: Option<&'static Builtin>,
     /// The built-in provider whose address it has, perhaps under another name.
     kind: Option<&'static Builtin>,
+    /// The provider in the list of models.dev, unless it is built in.
+    listed: Option<&'a ListedProvider>,
+    /// The package by which OpenCode names its wire format.
+    npm: Option<&'a str>,
     /// Whether settings describe it.
     is_in_settings: bool,
     /// The key from `leftfold auth login`.
@@ -382,19 +470,28 @@ impl<'a> Candidate<'a> {
     fn choose(&self, id: &str, model: Model, env: Env<'_>) -> Result<Chosen, Error> {
         let settings = self.settings;
         let (provider, path) = (self.name.to_owned(), below("provider", self.name));
-        let Some(wire) = self.wire_of_model(model.id.as_deref().unwrap_or(id)) else {
+        let called = model.id.as_deref().unwrap_or(id);
+        let Some(wire) = self.wire_of_model(called) else {
             let wires: Vec<&str> = self.known.wires.iter().map(|wire| wire.name).collect();
-            let npm = settings.npm.as_ref();
+            let npm = self.npm_of_model(called);
             let npm = npm.map(|name| format!(" (its npm package `{name}` is not known)"));
             let (npm, known) = (npm.unwrap_or_default(), alternatives(&wires));
             return Err(Error::NoWire { provider, npm, path, known });
         };
+        let address = self.base_url_of(Some(called), env);
         if wire.is_remote {
             if let Some(unset) = settings.unset().next() {
                 return Err(unset);
             }
             if let Some(Parameter { option, variables, .. }) = self.missing_parameter(env) {
                 let (option, variables) = ((*option).to_owned(), variables.join(" or "));
+                return Err(Error::MissingParameter { provider, path, option, variables });
+            }
+            if address.is_none()
+                && let Some(Err(variables)) =
+                    self.listed.and_then(|listed| listed.address(Some(called), env))
+            {
+                let option = "baseURL".to_owned();
                 return Err(Error::MissingParameter { provider, path, option, variables });
             }
             if let KeyState::Missing(variables) = self.key_state(env) {
@@ -417,7 +514,7 @@ impl<'a> Candidate<'a> {
             headers: headers.chain(model.headers.clone()).collect(),
             abilities: model.abilities(),
             model_id: model.id.unwrap_or_else(|| id.to_owned()),
-            base_url: self.base_url(env),
+            base_url: address,
             parameters: self.parameters(env),
             api_key: self.key(env).map(|(key, _)| key),
             sign_in: self.sign_in(env).map(|(signed_in, _)| signed_in.clone()),
@@ -434,7 +531,29 @@ impl<'a> Candidate<'a> {
 
     /// Whether it accepts models that settings do not name.
     fn is_open(&self) -> bool {
-        self.builtin.is_some() || self.settings.models.is_empty()
+        self.builtin.is_some() || self.listed.is_some() || self.settings.models.is_empty()
+    }
+
+    fn summary(&self, settings: &Settings, env: Env<'_>) -> ProviderSummary {
+        let wire = self.wire();
+        let npm = self.npm.filter(|_| self.listed.is_some() && wire.is_none());
+        ProviderSummary {
+            name: self.name.to_owned(),
+            wire,
+            vendor: self.vendor(env),
+            base_url: self.base_url(env),
+            parameters: self.parameters(env),
+            key: self.key_state(env),
+            key_variables: self.variables(self.builtin).map(str::to_owned).collect(),
+            models: self.settings.models.clone(),
+            open: self.is_open(),
+            builtin: self.builtin.is_some(),
+            listed: self.listed.is_some(),
+            unavailable: npm.map(|npm| {
+                format!("models.dev names no API for it that Leftfold speaks (npm package `{npm}`)")
+            }),
+            disabled: settings.allows(self.name).err(),
+        }
     }
 
     /// The wire format in settings, else the one of the npm package, else of the provider's name,
@@ -446,14 +565,41 @@ impl<'a> Candidate<'a> {
         let is_bare = settings.npm.is_none() && settings.base_url().is_some();
         let named = settings.wire.as_ref().and_then(|name| known.wire(name.text()));
         let found = named.or_else(by_npm).or_else(|| known.wire_of(self.name));
+        let found = found.or_else(|| self.listed_wire(None));
         found.or(known.usual_wire.filter(|_| is_bare))
     }
 
     /// The wire format of a model. Some providers have several, unless settings name one.
     fn wire_of_model(&self, model: &str) -> Option<KnownWire> {
-        let is_named = self.settings.wire.is_some() || self.settings.npm.is_some();
+        if self.settings.wire.is_some() || self.settings.npm.is_some() {
+            return self.wire();
+        }
+        let is_apart = self.listed.is_some_and(|listed| listed.package(Some(model)) != self.npm);
+        if is_apart {
+            return self.listed_wire(Some(model));
+        }
         let of_model = || self.known.wire_of_model(self.builtin?, model);
-        if is_named { self.wire() } else { of_model().or_else(|| self.wire()) }
+        of_model().or_else(|| self.wire())
+    }
+
+    fn npm_of_model(&self, model: &str) -> Option<&'a str> {
+        let own = self.settings.npm.as_deref();
+        own.or_else(|| self.listed?.package(Some(model)))
+    }
+
+    /// The wire format of a provider or model of the list. Its package needs an address, because the vendor of the wire
+    /// would get the key otherwise, and must not stand for an API that gets credentials of this machine.
+    fn listed_wire(&self, model: Option<&str>) -> Option<KnownWire> {
+        let listed = self.listed?;
+        let known = self.known;
+        let npm = listed.package(model).filter(|_| listed.template(model).is_some())?;
+        let wire = known.wire_of_npm(npm)?;
+        let is_meant = |builtin: &&Builtin| match builtin.npm {
+            Some(package) => package == npm,
+            None => builtin.wire == wire.name,
+        };
+        let finds = known.builtin.iter().filter(is_meant).any(|builtin| builtin.finds_credentials);
+        (!finds).then_some(wire)
     }
 
     /// The value of a part of the address: from settings, else from a variable, else the default.
@@ -496,20 +642,31 @@ impl<'a> Candidate<'a> {
 
     /// The address. Tokens of a sign-in go to the address that they are for, whatever settings say.
     fn base_url(&self, env: Env<'_>) -> Option<BaseUrl> {
+        self.base_url_of(None, env)
+    }
+
+    /// The address of a model, or of the provider.
+    fn base_url_of(&self, model: Option<&str>, env: Env<'_>) -> Option<BaseUrl> {
         if self.sign_in(env).is_some() {
             return None;
         }
         if let Some(url) = self.own_address() {
             return Some(BaseUrl::Settings(url));
         }
-        let name = self.builtin?.base_url;
-        set(env, name).map(|value| BaseUrl::Variable { name, value })
+        match self.builtin {
+            Some(builtin) => {
+                let name = builtin.base_url;
+                set(env, name).map(|value| BaseUrl::Variable { name, value })
+            }
+            None => self.listed?.address(model, env)?.ok().map(BaseUrl::Listed),
+        }
     }
 
     /// The variables that may hold the key if settings do not set it.
     fn variables(&self, builtin: Option<&'static Builtin>) -> impl Iterator<Item = &'a str> {
         let own = builtin.map_or(&[] as &[&str], |builtin| builtin.keys);
-        self.settings.env.iter().map(String::as_str).chain(own.iter().copied())
+        let listed = self.listed.into_iter().flat_map(ListedProvider::keys);
+        self.settings.env.iter().map(String::as_str).chain(own.iter().copied()).chain(listed)
     }
 
     /// The key and its source.
@@ -532,7 +689,7 @@ impl<'a> Candidate<'a> {
     /// The vendor of the sign-in, else the one in settings, else the built-in provider of the npm package.
     fn vendor(&self, env: Env<'_>) -> Option<String> {
         let signed_in = self.sign_in(env).map(|(_, known)| known.vendor.to_owned());
-        let by_npm = || Some(self.known.builtin_of_npm(self.settings.npm.as_deref()?)?.name.into());
+        let by_npm = || Some(self.known.builtin_of_npm(self.npm?)?.name.into());
         signed_in.or_else(|| self.settings.vendor.clone()).or_else(by_npm)
     }
 
@@ -566,9 +723,4 @@ impl<'a> Candidate<'a> {
         let signs_in = at_home.is_some() && self.known.sign_in(self.name).is_some();
         if names.is_empty() && !signs_in { KeyState::Unneeded } else { KeyState::Missing(names) }
     }
-}
-
-/// The trimmed value of a variable; `None` if it is empty.
-pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
-    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }

@@ -21,6 +21,7 @@ use crate::error::{Error, in_quotes};
 use crate::extensions::{Formatters, LanguageServers, Mcp, Plugin, Skills};
 use crate::files;
 use crate::keys::KeySettings;
+use crate::models_dev::ListSource;
 use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::quota::{ProjectQuota, Quotas};
@@ -65,6 +66,11 @@ pub struct Settings {
     pub enabled_providers: Option<Vec<String>>,
     #[schemars(extend("x-name" = true))]
     pub disabled_providers: Vec<String>,
+    /// A list of providers and models as models.dev has it, in the place of Leftfold's own. It counts only in the user's own
+    /// settings.
+    #[serde(deserialize_with = "filled")]
+    #[schemars(extend("x-free" = true))]
+    pub(crate) models_file: Option<At<String>>,
     /// `allow`, `ask` or `deny`, by tool and pattern; the last match wins.
     #[schemars(extend("x-rules" = true))]
     permission: Option<At<Permission>>,
@@ -197,6 +203,9 @@ pub struct Settings {
     /// Keys stored by `leftfold auth login`.
     #[serde(skip)]
     pub stored: Keys,
+    /// Providers and models besides the built-in ones.
+    #[serde(skip)]
+    pub(crate) list: ListSource,
     #[serde(skip)]
     pub(crate) known: Option<&'static KnownProviders>,
     /// The sources that were read, weakest first.

@@ -22,6 +22,11 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// The trimmed value of a variable; `None` if it is empty.
+pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
+    env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceKind {
     File,

@@ -5,6 +5,7 @@ mod errors;
 mod known;
 mod layers;
 mod models;
+mod models_dev;
 mod quota;
 mod reading;
 mod sandbox;

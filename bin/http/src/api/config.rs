@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
-use leftfold_config::{KeyState, Settings};
+use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::{self, Rule};
 use leftfold_mcp::ServerStatus;
@@ -133,8 +133,7 @@ async fn known_providers(
     let default = settings.default_name(&model::environment);
     let (mut all, mut defaults, mut connected) = (Vec::new(), Map::new(), Vec::new());
     for summary in settings.provider_summaries(&model::environment) {
-        let is_usable = !matches!(summary.key, KeyState::Missing(_));
-        if summary.disabled.is_some() || !is_usable {
+        if !summary.is_usable() {
             continue;
         }
         let rows = rows(&settings, &summary, default.as_deref());

@@ -67,8 +67,7 @@ pub(super) async fn store(
         Credentials::Wellknown {} => return Err(no_sign_in()),
     };
     let settings = config::settings(&directory).await?;
-    let known = settings.provider_summaries(&model::environment);
-    if !known.iter().any(|known| known.name == provider) {
+    if settings.provider_summary(&provider, &model::environment).is_none() {
         return Err(ApiError::not_found(
             "there is no provider of this name: add it to leftfold.json first",
         ));

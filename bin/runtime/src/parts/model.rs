@@ -16,8 +16,9 @@ use crate::Usage;
 use crate::account_models;
 use crate::note;
 use crate::sign_in;
+use crate::warnings;
 pub use leftfold_config::environment;
-use leftfold_config::{BaseUrl, Chosen, ProviderSummary, Script, Settings};
+use leftfold_config::{BaseUrl, Chosen, ListedModel, ProviderSummary, Script, Settings};
 
 /// A model that is ready for requests.
 pub struct Model {
@@ -44,6 +45,11 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     let name = chosen.provider.clone();
     let vendor = vendor(wire, &name, chosen.vendor.as_deref(), chosen.base_url.as_ref());
     let mut known = catalog::describe(wire, vendor, &chosen.model_id);
+    let listed = listed(settings, &name, &chosen.model_id, wire, vendor);
+    if let Some(listed) = listed {
+        known = listed.over(known);
+    }
+    warnings::print_once(settings.faults_of_models_file());
     if chosen.sign_in.is_some() {
         known = account_models::described(&chosen.provider, known);
         sign_in::bring_models_up_to_date_soon(&chosen.provider);
@@ -59,7 +65,7 @@ pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model
     };
     let timeout = chosen.timeout;
     let reasons = chosen.abilities.reasoning;
-    let variants = variants(wire, vendor, &chosen.model_id, reasons, &chosen.variants);
+    let variants = variants(wire, vendor, &chosen.model_id, (reasons, listed), &chosen.variants);
     let request = Json::from_value(&chosen.options.clone().into());
     let config = config(chosen, wire)?;
     let encrypted = config.base_url.as_ref().is_none_or(|url| url.starts_with("https:"));
@@ -153,7 +159,7 @@ pub fn credentials(wire: KnownWire, provider: &ProviderSummary) -> Option<Result
 
 fn address(wire: Wire, url: &BaseUrl) -> String {
     match url {
-        BaseUrl::Settings(url) => url.clone(),
+        BaseUrl::Settings(url) | BaseUrl::Listed(url) => url.clone(),
         BaseUrl::Variable { value, .. } => leftfold_providers::base_from_env(wire, value),
     }
 }
@@ -208,6 +214,21 @@ pub fn options(settings: &Settings, model: &Model) -> Options {
     }
 }
 
+/// The options of a turn that its requests leave out, for people: they are those of other APIs than the model's.
+pub(crate) fn left_out(spec: &ModelSpec, options: &Options) -> Vec<String> {
+    let Ok(wire) = spec.wire.parse::<Wire>() else { return Vec::new() };
+    let names = leftfold_providers::left_out(wire, &spec.id, &options.request.value());
+    let warning = |name: String| {
+        let source = options.sources.options.get(&format!("request.{name}"));
+        let source = source.map(|source| format!("{source}: ")).unwrap_or_default();
+        format!(
+            "{source}the option `{name}` is none of the API of {} ({wire}), and is not sent",
+            spec.name()
+        )
+    };
+    names.into_iter().map(warning).collect()
+}
+
 /// The end of the conversation that summaries leave as it is. A number of 0 asks for none.
 fn tail(said: leftfold_config::Compaction) -> Option<Tail> {
     let (turns, tokens) = (said.tail_turns, said.preserve_recent_tokens);
@@ -219,20 +240,32 @@ pub fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     Usage(error.to_string()).into()
 }
 
-/// The variants of a model: those in settings, and those that its wire is known to understand
-/// unless settings have the same name or say that the model does not reason (`reasons`).
+/// The model in the list of models.dev; `None` if it is one of a built-in provider that the catalog has.
+pub(crate) fn listed<'a>(
+    settings: &'a Settings,
+    provider: &str,
+    id: &str,
+    wire: Wire,
+    vendor: &str,
+) -> Option<&'a ListedModel> {
+    let is_known = settings.is_builtin(provider) && catalog::model(wire, vendor, id).is_some();
+    if is_known || !wire.is_remote() { None } else { settings.listed_model(provider, id) }
+}
+
+/// The variants of a model: those in settings, and those that its wire is known to understand, or else the list of
+/// models.dev names, unless settings have the same name or say that the model does not reason (`reasons`).
 pub fn variants(
     wire: Wire,
     vendor: &str,
     id: &str,
-    reasons: Option<bool>,
+    (reasons, listed): (Option<bool>, Option<&ListedModel>),
     own: &Map<String, Value>,
 ) -> Vec<(String, Value)> {
-    let builtin = builtin_variants::of(wire, vendor, id).into_iter();
-    let mut all: Vec<(String, Value)> = builtin
-        .filter(|(name, _)| reasons != Some(false) && !own.contains_key(*name))
-        .map(|(name, options)| (name.to_owned(), options))
-        .collect();
+    let efforts = listed.map_or(&[] as &[String], |listed| &listed.efforts);
+    let reasons = reasons.or(listed.and_then(|listed| listed.abilities.reasoning));
+    let builtin = builtin_variants::of_listed(wire, vendor, id, efforts).into_iter();
+    let mut all: Vec<(String, Value)> =
+        builtin.filter(|(name, _)| reasons != Some(false) && !own.contains_key(name)).collect();
     all.extend(own.iter().map(|(name, options)| (name.clone(), options.clone())));
     all
 }
@@ -328,11 +361,11 @@ mod tests {
     fn settings_replace_what_is_built_in() {
         let own = json!({ "high": { "effort": "low" }, "odd": {} });
         let own = own.as_object().unwrap();
-        let all = variants(Wire::ANTHROPIC, "anthropic", "claude-opus-5", None, own);
+        let all = variants(Wire::ANTHROPIC, "anthropic", "claude-opus-5", (None, None), own);
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["low", "medium", "xhigh", "max", "high", "odd"]);
         assert_eq!(all[4].1, json!({ "effort": "low" }));
-        let all = variants(Wire::ANTHROPIC, "anthropic", "claude-opus-5", Some(false), own);
+        let all = variants(Wire::ANTHROPIC, "anthropic", "claude-opus-5", (Some(false), None), own);
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["high", "odd"]);
     }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use leftfold_config::{self as settings, KeySource, KeyState, Model, ProviderSummary, Settings};
+use leftfold_config::{
+    self as settings, KeySource, KeyState, ListedModel, Model, ProviderSummary, Settings,
+};
 use leftfold_events::turn_config::{Limit, Prices};
 use leftfold_providers::catalog::{self, Thinking};
 use leftfold_providers::{AccountModel, Wire, catalog::Model as Listed};
@@ -32,6 +34,8 @@ pub enum Origin {
     Settings(settings::SettingPlace),
     /// The list of the account that has signed in.
     Account,
+    /// The list of models.dev.
+    ModelsDev,
 }
 
 /// For people.
@@ -41,6 +45,7 @@ impl fmt::Display for Origin {
             Self::BuiltIn => f.write_str("built-in"),
             Self::Settings(place) => place.fmt(f),
             Self::Account => f.write_str("account"),
+            Self::ModelsDev => f.write_str("models.dev"),
         }
     }
 }
@@ -86,8 +91,8 @@ pub fn usable(settings: &Settings) -> Vec<(String, Vec<Row>)> {
     rows.filter(|(_, rows)| !rows.is_empty()).collect()
 }
 
-/// The models of a provider: those in settings, then the built-in list, then those of the account that has signed in, then the
-/// default if it is in none.
+/// The models of a provider: those in settings, then the built-in list, or that of models.dev if there is none, then those
+/// of the account that has signed in, then the default if it is in none.
 pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str>) -> Vec<Row> {
     let Some(wire) = summary.wire.and_then(|wire| wire.name().parse::<Wire>().ok()) else {
         return Vec::new();
@@ -98,7 +103,8 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
         let called = own.id.as_deref().unwrap_or(id);
         let name = format!("{}/{id}", summary.name);
         let default = default == Some(name.as_str());
-        row(name, wire, vendor, called, own, default)
+        let listed = model::listed(settings, &summary.name, called, wire, vendor);
+        row(name, wire, vendor, called, (own, listed), default)
     };
     let mut rows: Vec<Row> = summary
         .models
@@ -110,10 +116,26 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
         rows.iter().any(|row| row.name == format!("{}/{id}", summary.name))
     };
     // Models listed in settings are the complete list, and an unknown server may have any models.
-    if summary.builtin || summary.open && vendor != "generic" {
+    let has_catalog = summary.open && vendor != "generic" && !summary.listed;
+    if summary.builtin || has_catalog {
         for listed in catalog::models(wire, vendor) {
             if !named(&rows, listed.id) && settings.is_shown(&summary.name, listed.id) {
                 rows.push(row(listed.id, &Model::default()));
+            }
+        }
+    }
+    // a server of the user's own has the models that it has
+    let has_list = !summary.builtin || catalog::models(wire, vendor).is_empty();
+    if has_list && !(summary.builtin && summary.key_variables.is_empty()) {
+        for (id, of_model, listed) in settings.listed_models(&summary.name) {
+            let of_model = of_model.and_then(|wire| wire.name().parse::<Wire>().ok());
+            let is_callable = listed.abilities.tools != Some(false);
+            if is_callable && !named(&rows, id) && settings.is_shown(&summary.name, id) {
+                let name = format!("{}/{id}", summary.name);
+                let is_default = default == Some(name.as_str());
+                let facts = (&Model::default(), Some(listed));
+                let row = self::row(name, of_model.unwrap_or(wire), vendor, id, facts, is_default);
+                rows.push(Row { origin: Origin::ModelsDev, ..row });
             }
         }
     }
@@ -133,11 +155,23 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
     rows
 }
 
-fn row(name: String, wire: Wire, vendor: &str, called: &str, own: &Model, default: bool) -> Row {
+fn row(
+    name: String,
+    wire: Wire,
+    vendor: &str,
+    called: &str,
+    (own, of_list): (&Model, Option<&ListedModel>),
+    default: bool,
+) -> Row {
     let listed = catalog::model(wire, vendor, called);
-    let known = catalog::describe(wire, vendor, called);
-    let abilities = own.abilities();
-    let variants = model::variants(wire, vendor, called, abilities.reasoning, &own.variants);
+    let mut known = catalog::describe(wire, vendor, called);
+    let mut abilities = own.abilities();
+    let of_model = (abilities.reasoning, of_list);
+    let variants = model::variants(wire, vendor, called, of_model, &own.variants);
+    if let Some(of_list) = of_list {
+        known = of_list.over(known);
+        abilities = abilities.or(of_list.abilities);
+    }
     let is = |ours: Option<bool>, theirs: fn(&Listed) -> bool, unlisted: bool| {
         ours.unwrap_or_else(|| listed.map_or(unlisted, theirs))
     };

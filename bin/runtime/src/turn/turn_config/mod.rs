@@ -232,6 +232,7 @@ pub(crate) fn resolve(
     let by = Deciding { settings, overrides, base: &base, agent: &agent };
     options.sources.model = by.model(&model.spec, last.is_some());
     options.sources.options = by.options(&model, &options);
+    warnings::print_once(&model::left_out(&model.spec, &options));
     let turn_settings = TurnSettings {
         directory: project.directory.clone(),
         worktree: project.worktree.clone(),
