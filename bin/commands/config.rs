@@ -190,7 +190,7 @@ fn as_json(redacted_view: &RedactedView, items: &[&ListedValue]) -> Value {
 
 fn source_json(source: &Source) -> Value {
     match source.kind {
-        SourceKind::File => json!({ "file": source.name }),
+        SourceKind::File | SourceKind::Script => json!({ "file": source.name }),
         SourceKind::Variable => json!({ "env": source.name }),
         SourceKind::Plugin => json!({ "plugin": source.name.trim_start_matches("plugin ") }),
     }

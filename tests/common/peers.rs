@@ -59,6 +59,17 @@ impl Peers {
         installed(peers, "tests/peers/language_servers/")
     }
 
+    /// Installs plugins that are published for OpenCode, and a Node for them. `None` as for [`Self::installed`].
+    pub fn with_opencode_plugins() -> Option<Self> {
+        static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
+        let Self { node, .. } = Self::installed()?;
+        let peers = INSTALLED.get_or_init(|| {
+            let folder = install_from("tests/peers/opencode_plugins", "opencode_plugins", &[])?;
+            Ok(Peers { folder, node })
+        });
+        installed(peers, "tests/peers/opencode_plugins/")
+    }
+
     /// OpenCode's program.
     pub fn opencode(&self) -> PathBuf {
         self.folder.join(OPENCODE)
@@ -109,6 +120,18 @@ impl Peers {
         let others = std::env::var_os("PATH").unwrap_or_default();
         std::env::join_paths(first.chain(std::env::split_paths(&others))).unwrap()
     }
+}
+
+/// A site whose `PATH` begins with a folder of the user that has this program as `node`. It has no Bun.
+pub fn with_node(site: Site, node: &Path) -> Site {
+    let folder = site.path("bin");
+    fs::create_dir(&folder).unwrap();
+    // the folder of the packages counts as a project
+    if fs::hard_link(node, folder.join("node")).is_err() {
+        fs::copy(node, folder.join("node")).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    site.env("PATH", path)
 }
 
 /// Reports a test as skipped if its peers are not installed.

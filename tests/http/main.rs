@@ -10,6 +10,7 @@ mod guard;
 mod hostile;
 mod opencode;
 mod page;
+mod plugins;
 mod proxy;
 mod routes;
 mod sessions;

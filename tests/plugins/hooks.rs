@@ -305,7 +305,7 @@ fn plugins_that_can_not_be_used_are_told_of_with_their_place() {
         "its answer to `initialize` is wrong: `hooks`: expected a list, found \"event\"",
         "plugin `odd`: there is no hook `cofnig`, so it is ignored",
         "plugin `odd`: there is no hook `chat.massage`",
-        "the plugin \"opencode-thing@1.0\" is left out: packages of JavaScript are not run here",
+        "the plugin \"opencode-thing@1.0\" is left out: a settings file can name a package",
     ]);
     assert_eq!(end(&ran.events())["text"], "So be it.");
     let listed = listed(&site);

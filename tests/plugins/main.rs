@@ -4,3 +4,4 @@
 mod config;
 mod confined;
 mod hooks;
+mod opencode;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use leftfold_events::event::{Class, Resolution};
+use leftfold_events::rules;
 use leftfold_events::{Json, Sha256};
 use serde_json::{Map, Value};
 
@@ -29,6 +30,34 @@ pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> Strin
     name.push('_');
     name.extend(hash.chars().take(DIGITS));
     name
+}
+
+/// Permissions that are not the name of a tool. A tool of this name would answer to rules that mean something else.
+pub const PERMISSIONS: [&str; 12] = [
+    "doom_loop",
+    "edit",
+    "external_directory",
+    "list",
+    "patch",
+    rules::HOST,
+    rules::LEFTFOLD,
+    rules::NETWORK,
+    rules::PROTECTED_FILE,
+    rules::SECRET_IN_URL,
+    rules::UNREADABLE,
+    rules::UNSANDBOXED,
+];
+
+/// The name by which models call `tool` of `owner`: its own name, or [`tool_name`] if that one is not free.
+pub fn plain_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> String {
+    let name = plain(tool);
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let lower = name.to_lowercase();
+    let is_known = registry::find(&lower).is_some() || PERMISSIONS.contains(&lower.as_str());
+    match is_name && name.len() <= LONGEST && !is_known && !taken(&name) {
+        true => name,
+        false => tool_name(owner, tool, taken),
+    }
 }
 
 /// Whether [`tool_name`] can give this name to a tool of `owner`.
@@ -146,6 +175,17 @@ mod tests {
             ("", "", "_"),
         ] {
             assert_eq!(tool_name(server, tool, |_| false), name);
+        }
+        for (tool, name) in [
+            ("math_add", "math_add"),
+            ("größe", "gr__e"),
+            ("bash", "p_bash"),
+            ("Edit", "p_Edit"),
+            ("doom_loop", "p_doom_loop"),
+            ("taken", "p_taken"),
+            ("2nd", "p_2nd"),
+        ] {
+            assert_eq!(plain_name("p", tool, |name| name == "taken"), name);
         }
         let long = tool_name("server", &"x".repeat(100), |_| false);
         assert_eq!(long.len(), LONGEST);

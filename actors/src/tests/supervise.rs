@@ -1,6 +1,6 @@
 use leftfold_events::event::{EndReason, Hook, HookOutcome, Model, Session, Subagent, Tool, Turn};
 use leftfold_events::{Event, verify};
-use leftfold_plugins::{self as plugins, LaunchContext, PluginProgram};
+use leftfold_plugins::{self as plugins, LaunchContext, PluginCode, PluginProgram};
 use leftfold_tools::Launch;
 use ractor::ActorCell;
 
@@ -157,7 +157,7 @@ fn silent(site: &Site) -> Plugins {
     let script = format!("read -r line; echo '{hello}'; cat > /dev/null");
     let spec = PluginProgram {
         place: "the test".into(),
-        command: ["sh", "-c", &script].map(str::to_owned).into(),
+        code: PluginCode::Command(["sh", "-c", &script].map(str::to_owned).into()),
         environment: Vec::new(),
         timeout: STEP_TIMEOUT * 2,
         launch: Launch::in_project(),
@@ -169,6 +169,7 @@ fn silent(site: &Site) -> Plugins {
         environment: Vec::new(),
         socket: site.project().join("socket"),
         shell: None,
+        server: None,
     };
     Plugins::of(&root, &[spec])
 }

@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::javascript::{JavaScript, NamedModule};
 use crate::provider::NEVER;
 use crate::sandbox::{ProgramSandbox, ServerSandbox, Switch};
 use crate::secrecy::{Secret, debug_without_values};
 use crate::source::SettingPlace;
 use crate::typed::{At, filled};
 
-debug_without_values!(Formatter Formatters LanguageServer LanguageServers Mcp Line OAuth Client Plugin Program PluginProgram);
+debug_without_values!(Formatter Formatters LanguageServer LanguageServers Mcp Line OAuth Client Plugin PluginCode PluginProgram Program);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -331,14 +332,14 @@ fn no_program(first: Option<&str>) -> Option<&'static str> {
 /// One entry of the list.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(
-    rename = "@a list of a program and its arguments, or an object with `command`, such a list"
+    rename = "@a list of a program and its arguments, a package or file of JavaScript, or an object with `command` or `module`"
 )]
 #[schemars(untagged, inline)]
 pub enum Plugin {
-    /// A JavaScript package, which other agents accept.
+    /// A package or file of JavaScript, written for OpenCode.
     #[serde(rename = "a string")]
-    Package(String),
-    /// A program and its arguments; or a package and its options.
+    Module(String),
+    /// A program and its arguments; or a module and its options.
     #[serde(rename = "a list")]
     Line(Vec<At<Value>>),
     #[serde(rename = "an object")]
@@ -350,6 +351,13 @@ pub enum Plugin {
 #[schemars(inline)]
 pub struct Program {
     command: Option<At<Line>>,
+    /// A package or file of JavaScript, written for OpenCode.
+    #[serde(deserialize_with = "filled")]
+    module: Option<At<String>>,
+    /// Options that the module gets.
+    options: IndexMap<String, Value>,
+    /// Files of JavaScript that define tools, instead of a module.
+    tools: Vec<At<String>>,
     env: IndexMap<String, At<Secret>>,
     environment: IndexMap<String, At<Secret>>,
     #[serde(deserialize_with = "filled")]
@@ -362,8 +370,7 @@ pub struct Program {
 
 /// A plugin that can be started.
 pub struct PluginProgram {
-    /// The program and its arguments.
-    pub command: Vec<String>,
+    pub code: PluginCode,
     pub environment: Vec<(String, String)>,
     /// The folder in which it starts, if the settings name one.
     pub cwd: Option<Cwd>,
@@ -372,36 +379,81 @@ pub struct PluginProgram {
     pub sandbox: ProgramSandbox,
 }
 
+/// The code of a plugin.
+pub enum PluginCode {
+    /// A program and its arguments.
+    Command(Vec<String>),
+    JavaScript(JavaScript),
+}
+
 impl At<Plugin> {
     /// The program to start; the error says why it cannot be used, and `None` means that the plugin
     /// is turned off.
     pub fn program(&self) -> Option<Result<PluginProgram, String>> {
-        Some(match &**self {
-            Plugin::Package(name) => Err(self.is_package(name)),
-            Plugin::Line(parts) if takes_options(parts) => Err(self.is_package(parts[0].text())),
-            Plugin::Line(parts) => {
-                start(parts, |part| part.as_str().unwrap_or_default(), &Program::default())
+        let usual = Program::default();
+        let program = match &**self {
+            Plugin::Program(program) => program,
+            Plugin::Module(_) | Plugin::Line(_) => &usual,
+        };
+        if program.enabled == Some(false) {
+            return None;
+        }
+        let code = match (self.module(), &**self) {
+            (Some(module), _) => JavaScript::find(&module, &self.place().source)
+                .map(PluginCode::JavaScript)
+                .map_err(|why| {
+                    let name = module.name.escape_debug();
+                    format!("{}: the plugin \"{name}\" is left out: {why}", self.place())
+                }),
+            (None, Plugin::Line(parts)) => {
+                words(parts, |part| part.as_str().unwrap_or_default()).map(PluginCode::Command)
             }
-            Plugin::Program(program) if program.enabled == Some(false) => return None,
-            Plugin::Program(program) => {
+            (None, Plugin::Module(_) | Plugin::Program(_)) => {
                 let parts = program.command.as_ref().map(|line| line.parts()).unwrap_or_default();
-                start(parts, String::as_str, program)
+                words(parts, String::as_str).map(PluginCode::Command)
             }
-        })
+        };
+        Some(code.map(|code| PluginProgram {
+            code,
+            environment: [&program.env, &program.environment].map(set_variables).concat(),
+            cwd: program.cwd.as_ref().map(Cwd::of),
+            timeout: program.timeout.map(|time| time.get().min(NEVER)),
+            sandbox: program.sandbox.settings(),
+        }))
     }
 
-    fn is_package(&self, name: &str) -> String {
-        format!(
-            "{}: the plugin \"{}\" is left out: packages of JavaScript are not run here, a plugin \
-             is a program, named as a list such as [\"python3\", \"./plugin.py\"]",
-            self.place(),
-            name.escape_debug()
-        )
+    /// Whether it is written in JavaScript for OpenCode.
+    pub(crate) fn is_javascript(&self) -> bool {
+        self.module().is_some()
+    }
+
+    /// The module that it names, if it is written in JavaScript.
+    pub(crate) fn module(&self) -> Option<NamedModule> {
+        let module =
+            |name: &str, options| NamedModule { name: name.to_owned(), tools: Vec::new(), options };
+        match &**self {
+            Plugin::Module(name) => Some(module(name, Map::new())),
+            Plugin::Line(parts) if takes_options(parts) => {
+                let options = parts.get(1).and_then(|options| options.as_object()).cloned();
+                Some(module(parts.first()?.text(), options.unwrap_or_default()))
+            }
+            Plugin::Line(_) => None,
+            Plugin::Program(program) => {
+                let name = program.module.as_ref().map(|name| name.to_string());
+                if name.is_none() && program.tools.is_empty() {
+                    return None;
+                }
+                Some(NamedModule {
+                    name: name.unwrap_or_default(),
+                    tools: program.tools.iter().map(|file| file.to_string()).collect(),
+                    options: program.options.clone().into_iter().collect(),
+                })
+            }
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        const EXPECTED: &str =
-            "a list of a program and its arguments, or an object with `command`, such a list";
+        const EXPECTED: &str = "a list of a program and its arguments, a package or file of JavaScript, or an object with `command` or `module`";
         let found = match &**self {
             Plugin::Line(parts) => {
                 let texts = if takes_options(parts) { &parts[..1] } else { parts };
@@ -409,32 +461,20 @@ impl At<Plugin> {
                 no_program(parts.first().map(|part| part.text().trim()))
             }
             Plugin::Program(program) => match &program.command {
+                Some(_) if self.is_javascript() => Some("both"),
                 Some(line) => return line.check(),
-                None => Some("no `command`"),
+                None if self.is_javascript() => None,
+                None => Some("no `command` and no `module`"),
             },
-            Plugin::Package(_) => None,
+            Plugin::Module(_) => None,
         };
         found.map_or(Ok(()), |found| Err(self.wrong(EXPECTED, found)))
     }
 }
 
-/// Whether these are a package and its options.
+/// Whether these are a module and its options.
 fn takes_options(parts: &[At<Value>]) -> bool {
     parts.get(1).is_some_and(|part| part.is_object())
-}
-
-fn start<T>(
-    parts: &[At<T>],
-    text: impl Fn(&T) -> &str,
-    program: &Program,
-) -> Result<PluginProgram, String> {
-    Ok(PluginProgram {
-        command: words(parts, text)?,
-        environment: [&program.env, &program.environment].map(set_variables).concat(),
-        cwd: program.cwd.as_ref().map(Cwd::of),
-        timeout: program.timeout.map(|time| time.get().min(NEVER)),
-        sandbox: program.sandbox.settings(),
-    })
 }
 
 /// The words of a command. Those that begin with `./` or `../` are relative to their file.

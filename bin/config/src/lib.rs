@@ -19,6 +19,7 @@
 //! | `settings`, `provider`, `agent`, `extensions`, `permission` | these types |
 //! | `keys` | the keys of the conversation |
 //! | `schema` | the same types as a JSON Schema, and what fields say about themselves |
+//! | `javascript` | plugins and tools that are written for OpenCode |
 //! | `load` | all sources read and merged |
 //! | `files` | notes which files were looked at, so that settings are not read again while none has changed |
 //! | `models_dev` | the list of providers and models that are not built in |
@@ -39,6 +40,7 @@ mod error;
 mod extensions;
 mod files;
 pub mod fuzzing;
+mod javascript;
 mod keys;
 mod legacy;
 mod load;
@@ -75,8 +77,9 @@ pub use diagnosis::{Diagnosis, diagnose};
 pub use error::{Error, Hint};
 pub use extensions::{
     Client, Cwd, Formatter, Formatters, LanguageServer, LanguageServers, Mcp, McpKind, OAuth,
-    Plugin, PluginProgram,
+    Plugin, PluginCode, PluginProgram,
 };
+pub use javascript::JavaScript;
 pub use keys::{Key, KeyAction, KeyName, KeySettings, Keymap};
 pub use load::{Layers, load, load_shared, load_with, review};
 pub use models_dev::ListedModel;

@@ -129,7 +129,8 @@ fn add_names_of_plugins(trust: &mut Trust, found: &FoundSources) {
 
 /// Settings that a plugin of the project adds were trusted with the plugin.
 fn needs_review(source: &Source) -> bool {
-    source.of_project && source.kind == SourceKind::File
+    let is_on_disk = matches!(source.kind, SourceKind::File | SourceKind::Script);
+    source.of_project && is_on_disk
 }
 
 /// Reads one source. Of a project that is not trusted, only what needs no trust.

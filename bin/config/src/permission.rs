@@ -120,22 +120,6 @@ pub(crate) fn of_network(action: &At<Action>) -> PlacedRule {
     }
 }
 
-/// Permissions that are not the name of a tool.
-const NOT_TOOLS: [&str; 12] = [
-    "doom_loop",
-    "edit",
-    "external_directory",
-    "list",
-    "patch",
-    rules::HOST,
-    rules::LEFTFOLD,
-    rules::NETWORK,
-    rules::PROTECTED_FILE,
-    rules::SECRET_IN_URL,
-    rules::UNREADABLE,
-    rules::UNSANDBOXED,
-];
-
 /// A warning for each rule with a permission that nothing here needs. `of_server` says whether a tool of this name may be one
 /// of an MCP server; with `plugins` it may be one of theirs.
 ///
@@ -146,7 +130,12 @@ pub(crate) fn unknown<'a>(
     of_server: impl Fn(&str) -> bool,
     plugins: bool,
 ) -> Result<Vec<String>, Error> {
-    let known = || leftfold_tools::TOOLS.iter().map(|tool| tool.name()).chain(NOT_TOOLS);
+    let known = || {
+        leftfold_tools::TOOLS
+            .iter()
+            .map(|tool| tool.name())
+            .chain(leftfold_tools::external::PERMISSIONS)
+    };
     let mut warnings = Vec::new();
     for PlacedRule { rule, path, place, .. } in rules {
         let name = rule.permission.as_str();

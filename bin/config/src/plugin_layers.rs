@@ -44,10 +44,10 @@ impl Layers {
         if plugins.is_some() {
             self.warn(format!("plugin {name}: plugins cannot set `plugin`, so it is left out"));
         }
-        let named = known.plugins.iter().map(|plugin| plugin.place());
-        let of_project =
-            named.filter(|named| named.to_string() == place).any(|named| named.source.of_project);
-        self.all.push(Layer { plugin: name.to_owned(), of_project, value });
+        let named = || known.plugins.iter().filter(|plugin| plugin.place().to_string() == place);
+        let of_project = named().any(|plugin| plugin.place().source.of_project);
+        let own = !named().any(|plugin| plugin.is_javascript());
+        self.all.push(Layer { plugin: name.to_owned(), of_project, own, value });
         if let Err(error) = load_with(directory, env, self) {
             self.all.pop();
             self.warn(format!("{error}. All settings that this plugin adds are ignored"));

@@ -30,6 +30,8 @@ pub(crate) fn set(env: Env<'_>, name: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceKind {
     File,
+    /// A file of JavaScript, or a folder of them, whose place says that it is a plugin or has tools. The name is its path.
+    Script,
     /// The name is a variable's.
     Variable,
     /// The name is a plugin's, after the word `plugin`.
@@ -75,8 +77,8 @@ impl Source {
     }
 }
 
-/// The place of a value. Lines and columns count from 1, columns in characters; both are 0 if the
-/// source has none.
+/// The place of a value. Lines and columns count from 1, columns in characters. The line is 0 if the
+/// source has none; the column then only tells places apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingPlace {
     pub source: Arc<Source>,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::auth;
 use crate::error::Error;
 use crate::files;
+use crate::javascript;
 use crate::markdown::{self, Entered};
 use crate::source::{Env, NotUtf8, Source, SourceKind, expand, is_absent, read_found, read_text};
 use crate::worktree::{self, resolved};
@@ -31,6 +32,8 @@ pub(crate) struct Layer {
     pub(crate) plugin: String,
     /// Whether the project's settings name the plugin.
     pub(crate) of_project: bool,
+    /// Whether the plugin is written for Leftfold; then an unknown key is an error.
+    pub(crate) own: bool,
     pub(crate) value: Value,
 }
 
@@ -68,7 +71,6 @@ pub(crate) fn read_all(
         warnings: Vec::new(),
         room: MAX_MARKDOWN,
         left_out: Vec::new(),
-        javascript: Vec::new(),
     };
     if let Some(foreign) = foreign {
         all.warnings.push(format!(
@@ -104,10 +106,10 @@ pub(crate) fn read_all(
     }
     // Files name plugins, so plugins come after files; variables come last, because the user who
     // starts this process decides.
-    for Layer { plugin, of_project, value } in layers {
+    for Layer { plugin, of_project, own, value } in layers {
         let name = format!("plugin {plugin}");
         let owner = if *of_project { Owner::Project } else { Owner::User };
-        all.add((name, SourceKind::Plugin), (&directory, true, owner), value.to_string(), None);
+        all.add((name, SourceKind::Plugin), (&directory, *own, owner), value.to_string(), None);
     }
     if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
         let name = "OPENCODE_CONFIG_CONTENT".to_owned();
@@ -134,15 +136,6 @@ pub(crate) fn read_all(
             "{}{more}: left out, because the agents and commands of a project may have {} MiB together",
             first.display(),
             MAX_MARKDOWN / 1024 / 1024
-        ));
-    }
-    if let [first, rest @ ..] = all.javascript.as_slice() {
-        let more =
-            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-        all.warnings.push(format!(
-            "{}{more}: left out, because Leftfold runs no tools and plugins in JavaScript; its own plugins are programs in any \
-             language",
-            first.display()
         ));
     }
     Ok(FoundSources {
@@ -182,8 +175,6 @@ struct Gathered {
     room: u64,
     /// The Markdown files of the project for which there is no room.
     left_out: Vec<PathBuf>,
-    /// OpenCode's tools and plugins, which are not run.
-    javascript: Vec<PathBuf>,
 }
 
 impl Gathered {
@@ -207,10 +198,35 @@ impl Gathered {
         let found = markdown::find(markdown, self.root(owner))
             .map_err(|error| unreadable(markdown.to_owned(), &error, false))?;
         self.warnings.extend(found.warnings);
-        if !own {
-            self.javascript.extend(javascript(markdown));
+        self.markdown(found.files, (own, owner))?;
+        if !own && files::is_dir(markdown) {
+            self.javascript(markdown, owner);
         }
-        self.markdown(found.files, (own, owner))
+        Ok(())
+    }
+
+    /// Adds a setting for each plugin in JavaScript or TypeScript below OpenCode's `folder`, and one for the tools in each
+    /// of its folders.
+    fn javascript(&mut self, folder: &Path, owner: Owner) {
+        let add = |all: &mut Self, path: &Path, plugin: Value| {
+            let text = json!({ "plugin": [plugin] }).to_string();
+            let name = path.display().to_string();
+            all.add((name, SourceKind::Script), (folder, true, owner), text, None);
+        };
+        for below in ["plugin", "plugins"].map(|name| folder.join(name)) {
+            for path in javascript::scripts(&below) {
+                if !self.leads_out(&path, owner) {
+                    add(self, &path, json!({ "module": path }));
+                }
+            }
+        }
+        for below in ["tool", "tools"].map(|name| folder.join(name)) {
+            let mut files = javascript::scripts(&below);
+            files.retain(|path| !self.leads_out(path, owner));
+            if !files.is_empty() {
+                add(self, &below, json!({ "tools": files }));
+            }
+        }
     }
 
     /// Adds the agents at the root of the project, which OpenCode also reads.
@@ -308,24 +324,6 @@ impl Gathered {
         let source = Arc::new(Source { name, base, own, kind, of_project, home });
         self.documents.push(Document { source, text, entered });
     }
-}
-
-/// The tools and plugins in JavaScript and TypeScript below OpenCode's `folder`.
-fn javascript(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    if !files::is_dir(folder) {
-        return found;
-    }
-    for name in ["tool", "tools", "plugin", "plugins"] {
-        // a folder that cannot be read has nothing that could be run
-        let entries = files::read_dir(&folder.join(name)).into_iter().flatten().flatten();
-        found.extend(entries.map(|entry| entry.path()).filter(|path| {
-            path.extension()
-                .is_some_and(|kind| ["js", "mjs", "ts", "mts"].iter().any(|k| kind == *k))
-        }));
-    }
-    found.sort();
-    found
 }
 
 /// The text of a file, if it exists.

@@ -312,7 +312,7 @@ impl Reader<'_> {
 
     fn place(&self, offset: usize) -> SettingPlace {
         let (line, column) = match self.source.kind {
-            SourceKind::Plugin => (0, 0),
+            SourceKind::Plugin | SourceKind::Script => (0, offset + 1),
             SourceKind::File | SourceKind::Variable => self.lines.locate(offset),
         };
         SettingPlace { source: Arc::clone(self.source), line, column }

@@ -63,6 +63,9 @@ pub(crate) struct Files {
     /// The folders from the worktree to the current one, in which programs start.
     starts: Vec<PathBuf>,
     states: HashMap<(PathBuf, bool), String>,
+    /// For each folder, it and the folders in it.
+    below: HashMap<PathBuf, Vec<PathBuf>>,
+    walked: usize,
     folders: HashMap<PathBuf, Vec<PathBuf>>,
     bytes: u64,
     entries: usize,
@@ -79,6 +82,8 @@ impl Files {
             worktree: worktree.to_owned(),
             starts: starts.into_iter().collect(),
             states: HashMap::new(),
+            below: HashMap::new(),
+            walked: 0,
             folders: HashMap::new(),
             bytes: 0,
             entries: 0,
@@ -124,6 +129,35 @@ impl Files {
             lines += &format!("{path:?} {}\n", self.state(&path, is_named));
         }
         self.is_covered.then_some(lines)
+    }
+
+    /// The folder and the folders in it, also behind links, as far as they are in the worktree, and without installed packages.
+    /// `None` if there are too many.
+    pub(crate) fn folders_below(&mut self, folder: &Path) -> Option<Vec<PathBuf>> {
+        crate::files::looked_elsewhere();
+        if let Some(known) = self.below.get(folder) {
+            return Some(known.clone());
+        }
+        let (mut open, mut found) = (vec![folder.to_owned()], BTreeSet::new());
+        while let Some(folder) = open.pop() {
+            let Ok(real) = folder.canonicalize() else { continue };
+            if !self.is_inside(&real) || is_special(&real) || !found.insert(real.clone()) {
+                continue;
+            }
+            for entry in fs::read_dir(&real).into_iter().flatten().flatten() {
+                self.walked += 1;
+                if self.walked > MAX_ENTRIES {
+                    return None;
+                }
+                let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+                if !is_file && entry.file_name() != "node_modules" && entry.path().is_dir() {
+                    open.push(entry.path());
+                }
+            }
+        }
+        let found: Vec<PathBuf> = found.into_iter().collect();
+        self.below.insert(folder.to_owned(), found.clone());
+        Some(found)
     }
 
     fn is_inside(&self, real: &Path) -> bool {

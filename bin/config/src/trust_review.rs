@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::agent::{BUILT_IN_AGENTS, PRIMARY_AGENTS};
 use crate::error::is_slip;
+use crate::extensions::Plugin;
+use crate::javascript::NamedModule;
 use crate::sandbox;
 use crate::schema;
 use crate::secrecy;
@@ -15,6 +17,7 @@ use crate::source::{SettingPlace, is_outside};
 use crate::tree::{Entry, Node, Reference, Tree, below};
 use crate::trust::{OwnNames, TrustItem};
 use crate::trust_files::{Files, Said};
+use crate::typed::{self, At};
 
 /// Takes everything that needs trust out of a project's settings. Rules stay: they become restrictions. `own` are the
 /// agents and commands of the user.
@@ -67,6 +70,16 @@ fn top(key: &str) -> String {
 
 fn is_unknown(key: &str, known: &[&str]) -> bool {
     !known.iter().any(|known| *known == key || is_slip(key, known))
+}
+
+/// The parts of a setting that its digest covers.
+struct Covered<'a> {
+    node: &'a Node,
+    texts: Vec<String>,
+    /// Whether words of the texts may name files.
+    is_executed: bool,
+    /// Further files and folders; `None`: too many.
+    files: Option<Vec<String>>,
 }
 
 struct Review<'a> {
@@ -193,8 +206,14 @@ impl Review<'_> {
             let template = command.node.get("template").and_then(Node::text);
             if template.is_some_and(|text| text.contains("!`")) {
                 let effect = format!("runs shell lines when you type `/{}`", command.key);
-                let lines = template.map(shell_lines).unwrap_or_default();
-                self.add_with(&command.at, &path, (&command.node, lines, true), effect);
+                let texts = template.map(shell_lines).unwrap_or_default();
+                let said = Covered {
+                    node: &command.node,
+                    texts,
+                    is_executed: true,
+                    files: Some(Vec::new()),
+                };
+                self.add_with(&command.at, &path, said, effect);
                 return false;
             }
             let is_own = self.own.commands.contains(&command.key);
@@ -293,16 +312,28 @@ impl Review<'_> {
     fn plugins(&mut self, entry: &Entry) {
         for (at, plugin) in entry.node.items().iter().enumerate() {
             let command = plugin.get("command").unwrap_or(plugin);
-            let effect = match program(command) {
-                Some(program) => {
-                    let sandbox = sandbox::effect_of_own(plugin);
-                    format!(
-                        "starts {program} as a plugin{sandbox}, which takes part in every decision"
-                    )
+            let sandbox = sandbox::effect_of_own(plugin);
+            let module =
+                typed::read::<At<Plugin>>(plugin).ok().and_then(|(plugin, _)| plugin.module());
+            let effect = match (&module, program(command)) {
+                (Some(NamedModule { name, .. }), _) if name.is_empty() => {
+                    format!("runs the tools in its files of JavaScript{sandbox}")
                 }
-                None => "names a plugin".to_owned(),
+                (Some(NamedModule { name, .. }), _) => format!(
+                    "runs `{name}` as a plugin in JavaScript{sandbox}, which takes part in every decision"
+                ),
+                (None, Some(program)) => format!(
+                    "starts {program} as a plugin{sandbox}, which takes part in every decision"
+                ),
+                (None, None) => "names a plugin".to_owned(),
             };
-            self.add(&plugin.at, &format!("plugin[{at}]"), plugin, effect);
+            let source = &plugin.at.source;
+            let files = match (module, &mut self.files) {
+                (Some(module), Some(files)) => module.covered(source, files),
+                _ => Some(Vec::new()),
+            };
+            let said = Covered { node: plugin, texts: texts_of(plugin), is_executed: true, files };
+            self.add_with(&plugin.at, &format!("plugin[{at}]"), said, effect);
         }
     }
 
@@ -328,23 +359,31 @@ impl Review<'_> {
 
     /// Adds a setting that may execute the files that it names.
     fn add(&mut self, place: &SettingPlace, key: &str, node: &Node, effect: String) {
-        self.add_with(place, key, (node, texts_of(node), true), effect);
+        let said =
+            Covered { node, texts: texts_of(node), is_executed: true, files: Some(Vec::new()) };
+        self.add_with(place, key, said, effect);
     }
 
     /// Adds a setting whose words are no names of files.
     fn add_text(&mut self, place: &SettingPlace, key: &str, node: &Node, effect: String) {
-        self.add_with(place, key, (node, texts_of(node), false), effect);
+        let said =
+            Covered { node, texts: texts_of(node), is_executed: false, files: Some(Vec::new()) };
+        self.add_with(place, key, said, effect);
     }
 
     fn add_with(
         &mut self,
         place: &SettingPlace,
         key: &str,
-        (node, texts, is_executed): (&Node, Vec<String>, bool),
+        Covered { node, texts, is_executed, files: named }: Covered<'_>,
         mut effect: String,
     ) {
         let digest = self.files.as_mut().and_then(|files| {
-            let covered = files.executed(&Said { source: &node.at.source, texts, is_executed });
+            let source = &node.at.source;
+            let covered = files.executed(&Said { source, texts, is_executed }).and_then(|texts| {
+                let named = files.executed(&Said { source, texts: named?, is_executed: false })?;
+                Some(texts + &named)
+            });
             if covered.is_none() {
                 effect += ", with more files than trust can cover, so it is never trusted";
             }

@@ -282,6 +282,9 @@ impl Server {
             .is_some_and(|name| name == "opencode");
         let name = if is_opencode { "opencode" } else { "leftfold" };
         let address = format!("http://{host}:{}", local.port());
+        if !self.front.guard.has_password() {
+            leftfold_runtime::resolved_settings::offer_server(&address);
+        }
         match &self.page {
             None => println!("{name} server listening on {address}"),
             Some(page) => {

@@ -23,7 +23,7 @@ const KEY: &str = "apiKey";
 /// Limits, in bytes, of a title and of metadata: both stand in the log beside the values that they
 /// replace.
 const MAX_TITLE: usize = 500;
-const MAX_METADATA: usize = 64 * 1_024;
+pub(super) const MAX_METADATA: usize = 64 * 1_024;
 
 /// The fields that an answer to `hook` may have.
 const fn fields(hook: HookPoint) -> &'static [(&'static str, MemberKind)] {

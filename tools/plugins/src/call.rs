@@ -97,6 +97,11 @@ fn output(offered: &NamedTool, answer: &Value) -> Result<Output, Error> {
     };
     let title = answer["title"].as_str().unwrap_or(&offered.tool.name);
     let is_error = answer["isError"].as_bool().unwrap_or(false);
-    let meta = if is_error { json!({ "error_kind": KIND }) } else { json!({}) };
+    let metadata = Some(&answer["metadata"])
+        .filter(|said| said.is_object() && said.to_string().len() <= super::answer::MAX_METADATA);
+    let mut meta = metadata.cloned().unwrap_or_else(|| json!({}));
+    if is_error {
+        meta["error_kind"] = KIND.into();
+    }
     Ok(Output { is_error, ..Output::new(title, said, &meta) })
 }

@@ -27,6 +27,8 @@ pub(super) struct Handshake {
     /// Whether the plugin adds to the settings.
     pub(super) configures: bool,
     pub(super) tools: Vec<Tool>,
+    /// Whether models call its tools by the tools' names alone.
+    pub(super) has_plain_names: bool,
     /// The provider whose requests it supplies credentials for.
     pub(super) provider: Option<String>,
     pub(super) warnings: Vec<String>,
@@ -50,6 +52,7 @@ pub(super) fn params(root: &LaunchContext) -> Value {
         "worktree": root.worktree,
         "directory": root.directory,
         "socket": root.socket,
+        "server": root.server,
         "shell": root.shell.as_deref().unwrap_or(leftfold_tools::shell()),
         "pid": std::process::id(),
     })
@@ -78,6 +81,7 @@ impl Handshake {
         for (at, tool) in list(answer, "tools")?.iter().enumerate() {
             handshake.tools.push(Tool::read(at, tool)?);
         }
+        handshake.has_plain_names = answer["toolPrefix"] == false;
         let provider = &answer["auth"]["provider"];
         handshake.provider = provider.as_str().map(str::to_owned);
         if handshake.provider.is_none() && handshake.hooks.contains(&HookPoint::Auth) {

@@ -22,6 +22,7 @@ mod answer;
 mod call;
 mod config_plugin;
 mod handshake;
+mod javascript;
 mod keyed_hash;
 mod link;
 mod plugin;
@@ -30,6 +31,9 @@ mod spec;
 mod watcher;
 
 pub use config_plugin::ConfigPlugin;
+pub use javascript::{JAVASCRIPT_TIMEOUT, JavaScript};
 pub use plugins::{Plugins, close, dispose};
-pub use spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus, TIMEOUT};
+pub use spec::{
+    HookAnswer, LaunchContext, PluginCode, PluginProgram, PluginReport, PluginStatus, TIMEOUT,
+};
 pub use watcher::Watcher;

@@ -15,7 +15,8 @@ use leftfold_tools::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::spec::{LaunchContext, PluginProgram};
+use super::javascript;
+use super::spec::{LaunchContext, PluginCode, PluginProgram};
 
 /// Longest line in bytes that a plugin may write.
 const LINE: usize = 4 * 1_024 * 1_024;
@@ -43,13 +44,17 @@ impl Link {
         let store = root.socket.parent().filter(|store| store.is_absolute());
         let directory = spec.launch.folder(&root.directory)?;
         spec.launch.check().await?;
+        let command = &match &spec.code {
+            PluginCode::Command(command) => command.clone(),
+            PluginCode::JavaScript(_) => javascript::command().await?,
+        };
         let confinement = match &spec.sandbox {
-            Some(sandbox) => sandbox.of_started(&spec.command, &directory, store).await?,
+            Some(sandbox) => sandbox.of_started(command, &directory, store).await?,
             None => None,
         };
         let program = Program {
-            name: spec.command.first().map_or("", String::as_str),
-            command: &spec.command,
+            name: command.first().map_or("", String::as_str),
+            command,
             directory: &directory,
             passed: &root.environment,
             variables: &spec.environment,

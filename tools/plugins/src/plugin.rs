@@ -13,7 +13,9 @@ use tokio::sync::OnceCell;
 use super::answer;
 use super::handshake::{self, Handshake};
 use super::link::Link;
-use super::spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus};
+use super::spec::{
+    HookAnswer, LaunchContext, PluginCode, PluginProgram, PluginReport, PluginStatus,
+};
 
 pub(super) struct Plugin {
     pub(super) spec: PluginProgram,
@@ -72,7 +74,11 @@ impl Service for Plugin {
 impl Plugin {
     async fn initialize(&self, link: &Arc<Link>) -> Result<Handshake, String> {
         let limit = self.spec.timeout;
-        match link.ask("initialize", handshake::params(&self.root), limit).await {
+        let mut params = handshake::params(&self.root);
+        if let PluginCode::JavaScript(javascript) = &self.spec.code {
+            params["javascript"] = javascript.params();
+        }
+        match link.ask("initialize", params, limit).await {
             Ok(answer) => Handshake::read(&answer, &self.program()),
             Err(RequestError::Refused { why, .. }) => {
                 Err(format!("it refused `initialize`: {why}"))
@@ -90,10 +96,13 @@ impl Plugin {
             let path = Path::new(part);
             path.file_stem().map(|stem| stem.to_string_lossy().into_owned())
         };
+        let command = match &self.spec.code {
+            PluginCode::JavaScript(javascript) => return javascript.name.clone(),
+            PluginCode::Command(command) => command,
+        };
         // the script names the plugin better than its interpreter does
-        let script =
-            self.spec.command.iter().skip(1).find(|part| Path::new(part).extension().is_some());
-        script.or(self.spec.command.first()).and_then(name).unwrap_or_else(|| "plugin".to_owned())
+        let script = command.iter().skip(1).find(|part| Path::new(part).extension().is_some());
+        script.or(command.first()).and_then(name).unwrap_or_else(|| "plugin".to_owned())
     }
 }
 

@@ -195,15 +195,18 @@ impl Plugins {
         self.named_tools().into_iter().find(|offered| offered.name == name)
     }
 
-    /// The tools of all running plugins, named like the tools of MCP servers:
-    /// `PLUGIN_TOOL`.
+    /// The tools of all running plugins, named like the tools of MCP servers (`PLUGIN_TOOL`), or by their own names if the
+    /// plugin wants that.
     fn named_tools(&self) -> Vec<NamedTool> {
         let mut named_tools: Vec<NamedTool> = Vec::new();
         for running in self.running() {
             for tool in running.handshake.tools.clone() {
                 let taken = |name: &str| named_tools.iter().any(|offered| offered.name == name);
                 let (plugin, running) = (running.handshake.name.clone(), Arc::clone(&running));
-                let name = external::tool_name(&plugin, &tool.name, taken);
+                let name = match running.handshake.has_plain_names {
+                    true => external::plain_name(&plugin, &tool.name, taken),
+                    false => external::tool_name(&plugin, &tool.name, taken),
+                };
                 named_tools.push(NamedTool { name, plugin, running, tool });
             }
         }

@@ -8,6 +8,8 @@ use leftfold_events::Json;
 use leftfold_events::event::HookOutcome;
 use leftfold_tools::{Launch, ProgramSandbox};
 
+use super::javascript::JavaScript;
+
 /// Time limit for a plugin's start and for each of its answers, unless settings say otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -16,13 +18,31 @@ pub const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct PluginProgram {
     /// The place in the settings that names it, for people.
     pub place: String,
-    /// The program and its arguments.
-    pub command: Vec<String>,
+    pub code: PluginCode,
     pub environment: Vec<(String, String)>,
     pub timeout: Duration,
     pub launch: Launch,
     /// `None`: it runs without a sandbox.
     pub sandbox: Option<Box<ProgramSandbox>>,
+}
+
+/// The code of a plugin.
+#[derive(Clone, PartialEq, Eq)]
+pub enum PluginCode {
+    /// A program and its arguments.
+    Command(Vec<String>),
+    /// Written for OpenCode.
+    JavaScript(JavaScript),
+}
+
+/// Hides commands: they may contain secrets.
+impl fmt::Debug for PluginCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(_) => f.write_str("Command"),
+            Self::JavaScript(javascript) => javascript.fmt(f),
+        }
+    }
 }
 
 /// Hides commands and variables: they may contain secrets.
@@ -43,6 +63,8 @@ pub struct LaunchContext {
     pub shell: Option<String>,
     /// The socket of the node that starts them. It may not exist yet.
     pub socket: PathBuf,
+    /// The address of the HTTP server in this process, if plugins can use it.
+    pub server: Option<String>,
 }
 
 /// The state of a plugin.

@@ -140,6 +140,37 @@ fn texts_and_stricter_rules_apply_at_once_and_everything_else_needs_trust() {
 }
 
 #[test]
+fn a_change_in_the_folders_of_a_module_asks_again() {
+    let world = World::with(r#"{ "plugin": ["p@1.0", "./a/b.ts"] }"#)
+        .file("node_modules/p/package.json", "{}")
+        .file("node_modules/p/lib/deep/x.js", "1")
+        .file("node_modules/p/node_modules/q/y.js", "1")
+        .file("a/b.ts", "1")
+        .file("a/in/c.ts", "1")
+        .file(".opencode/tool/t.ts", "1")
+        .file(".opencode/tool/in/u.ts", "1")
+        .file("other.ts", "1");
+    let (trusted, changed) = (Standing::Trusted, Standing::Changed);
+    world.trust("");
+    for (file, expected) in [
+        ("other.ts", [trusted, trusted, trusted]),
+        ("node_modules/p/node_modules/q/y.js", [trusted, trusted, trusted]),
+        ("node_modules/p/lib/deep/x.js", [changed, trusted, trusted]),
+        ("a/in/c.ts", [trusted, changed, trusted]),
+        (".opencode/tool/in/u.ts", [trusted, trusted, changed]),
+    ] {
+        fs::write(world.path(file), "2").unwrap();
+        let trust = review(&world.path(""), &world.env()).unwrap();
+        let mut standing: Vec<_> = trust.items.iter().map(|item| trust.standing(item)).collect();
+        // tools stand in OpenCode's folder, which comes first
+        standing.rotate_left(1);
+        assert_eq!(standing, expected, "{file}");
+        assert_eq!(untrusted(&world).plugins.is_empty(), expected.contains(&changed), "{file}");
+        world.trust("");
+    }
+}
+
+#[test]
 fn without_trust_nothing_is_left_of_what_needs_it() {
     let world = World::with(
         r#"{

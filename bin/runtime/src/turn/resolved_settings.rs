@@ -1,7 +1,7 @@
 //! The settings of sessions: those found in files and variables, and those that plugins add.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use leftfold_plugins::{LaunchContext, Plugins};
 
@@ -10,6 +10,15 @@ use crate::project::Project;
 use crate::specs;
 use crate::warnings;
 use leftfold_config::{self as settings, Layers, Settings};
+
+/// The address of this process's HTTP server.
+static SERVER: OnceLock<String> = OnceLock::new();
+
+/// Lets plugins use the HTTP server of this process, which asks for no password. The first address stays.
+pub fn offer_server(address: &str) {
+    // a process has one server
+    let _ = SERVER.set(address.to_owned());
+}
 
 /// Settings, and the plugins that have been asked to add to them.
 #[derive(Debug)]
@@ -142,7 +151,9 @@ pub fn plugins(
         environment: settings.environment(),
         shell: settings.shell_program.clone(),
         socket: store.join(crate::session_paths::SOCKET),
+        server: SERVER.get().cloned(),
     };
-    let specs: Vec<_> = specs.into_iter().filter_map(Result::ok).collect();
+    let mut specs: Vec<_> = specs.into_iter().filter_map(Result::ok).collect();
+    specs::distinguish(&mut specs);
     (Plugins::of(&root, &specs), wrong)
 }

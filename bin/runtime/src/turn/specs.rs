@@ -1,9 +1,12 @@
 //! Turns MCP servers and plugins in settings into the specifications that their crates start.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use leftfold_config::{At, Cwd, Mcp, McpKind, OAuth, Plugin, Secret, Settings, token_store};
+use leftfold_config::{
+    At, Cwd, Mcp, McpKind, OAuth, Plugin, PluginCode, Secret, Settings, token_store,
+};
 use leftfold_mcp::{Endpoint, ServerSpec};
 use leftfold_programs::PROJECT;
 use leftfold_tools::{Launch, ProgramKind, ProgramOwner, StartFolder, TrustCheck};
@@ -127,6 +130,42 @@ fn oauth(said: &OAuth) -> leftfold_mcp::OAuth {
     }
 }
 
+fn code(code: PluginCode) -> leftfold_plugins::PluginCode {
+    match code {
+        PluginCode::Command(command) => leftfold_plugins::PluginCode::Command(command),
+        PluginCode::JavaScript(leftfold_config::JavaScript {
+            name,
+            module,
+            tools,
+            options,
+            folder,
+        }) => {
+            let code = leftfold_plugins::JavaScript { name, module, tools, options, folder };
+            leftfold_plugins::PluginCode::JavaScript(code)
+        }
+    }
+}
+
+/// Gives each plugin in JavaScript a name of its own, and leaves out a module that stands there twice.
+pub(crate) fn distinguish(plugins: &mut Vec<leftfold_plugins::PluginProgram>) {
+    let (mut names, mut modules) = (BTreeSet::new(), BTreeSet::new());
+    plugins.retain_mut(|plugin| {
+        let leftfold_plugins::PluginCode::JavaScript(code) = &mut plugin.code else { return true };
+        let module = code.module.as_ref();
+        let real = module.map(|module| module.canonicalize().unwrap_or_else(|_| module.clone()));
+        if real.is_some_and(|real| !modules.insert(real)) {
+            return false;
+        }
+        let (mut name, mut number) = (code.name.clone(), 1);
+        while !names.insert(name.clone()) {
+            number += 1;
+            name = format!("{}-{number}", code.name);
+        }
+        code.name = name;
+        true
+    });
+}
+
 /// The plugin to start; the error says why it cannot be used, and `None` means that it is turned
 /// off.
 pub fn plugin(
@@ -136,9 +175,15 @@ pub fn plugin(
     Some(plugin.program()?.map(|program| leftfold_plugins::PluginProgram {
         sandbox: sandbox::of_program(settings, ProgramKind::Plugin, &program.sandbox).map(Box::new),
         place: plugin.place().to_string(),
-        command: program.command,
         environment: program.environment,
-        timeout: program.timeout.map_or(leftfold_plugins::TIMEOUT, Duration::from_millis),
+        timeout: program.timeout.map_or_else(
+            || match &program.code {
+                PluginCode::Command(_) => leftfold_plugins::TIMEOUT,
+                PluginCode::JavaScript(_) => leftfold_plugins::JAVASCRIPT_TIMEOUT,
+            },
+            Duration::from_millis,
+        ),
+        code: code(program.code),
         launch: match plugin.place().source.of_project {
             true => of_project(settings, program.cwd),
             false => of_user(settings, program.cwd),
