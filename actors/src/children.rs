@@ -112,9 +112,10 @@ pub(crate) fn interrupt(child: SessionId) -> NodeMessage {
 }
 
 /// The title of a child, from the call's description.
-pub(crate) fn titled(title: &str) -> Option<Fact> {
+pub(crate) fn titled(title: &str, agent: &str) -> Option<Fact> {
     let title = title.trim();
-    (!title.is_empty()).then(|| Fact::new(Session::Titled { title: title.to_owned() }))
+    let titled = || Fact::new(Session::Titled { title: format!("{title} (@{agent} subagent)") });
+    (!title.is_empty()).then(titled)
 }
 
 /// The result of a child, for its parent.

@@ -280,6 +280,28 @@ fn reminders_stand_where_the_agent_changed_and_nowhere_else() {
 }
 
 #[test]
+fn without_a_plans_file_the_model_is_told_of_planning_too() {
+    let reply = || Answer::Stream(message(&[Block::Text("Well.")]), Split::Whole);
+    let server = Server::start((0..4).map(|_| reply()).collect());
+    let site = Site::served(&server).env("OPENCODE_EXPERIMENTAL_PLAN_MODE", "false");
+    for (number, agent) in ["build", "plan", "plan", "build"].into_iter().enumerate() {
+        let again: &[&str] = if number == 0 { &[] } else { &["--continue"] };
+        site.run(&[&["run", "--agent", agent][..], again, &["go"]].concat()).ok();
+    }
+    let said = said(&server.requests().last().unwrap().body);
+    let reminds = |text: &String| {
+        (text.contains("You are planning now"), text.contains("no longer planning"))
+    };
+    let found: Vec<_> = said.iter().map(reminds).collect();
+    let none = (false, false);
+    assert_eq!(found, [none, (true, false), none, (false, true)]);
+    assert!(
+        said.iter().all(|text| !text.contains("plans/") && !text.contains("{plan}")),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn without_git_the_plan_is_among_leftfolds_own_files() {
     let site = Site::scripted(&script(json!([says("Yes?")])));
     let plan = ["run", "--format", "json", "--agent", "plan"];

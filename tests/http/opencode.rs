@@ -337,7 +337,7 @@ fn attach_shows_a_turn() {
     assert!(!screen.terminal.shown().contains("(no answer)"), "{}", screen.terminal.shown());
     screen.send("delegate").until("It is delegated.").until("General Task");
     // the session of the subagent, and back
-    screen.press("\x18").press(DOWN).until("I looked around.").until("Subagent");
+    screen.press("\x18").press(DOWN).until("I looked around.").until("General (1 of 1)");
     screen.press(UP).until("It is delegated.");
     server.end();
 }

@@ -27,7 +27,7 @@ pub(crate) struct Batch;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Args {
     /// The calls to make.
-    #[serde(rename = "toolCalls", alias = "tool_calls", alias = "calls")]
+    #[serde(rename = "tool_calls", alias = "toolCalls", alias = "calls")]
     calls: Vec<Item>,
 }
 
@@ -48,7 +48,7 @@ impl Typed for Batch {
 
     fn plan(args: &Args, _: &Workspace) -> Result<Plan, Error> {
         if args.calls.is_empty() {
-            let problem = "`toolCalls` is empty; name at least one call".to_owned();
+            let problem = "`tool_calls` is empty; name at least one call".to_owned();
             return Err(Error::InvalidArguments { tool: Self::NAME, problem });
         }
         // joining the results is safe to repeat

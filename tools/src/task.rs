@@ -15,7 +15,6 @@ use crate::{Context, Error, Output, Plan, Workspace, text};
 pub(crate) struct Task;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct Args {
     #[schemars(description = "The topic of the task, in three to five words.")]
     #[serde(default)]
@@ -23,10 +22,10 @@ pub(crate) struct Args {
     /// The whole task.
     prompt: String,
     /// The agent that does the task.
-    #[serde(alias = "subagent_type", alias = "agent")]
+    #[serde(alias = "subagentType", alias = "agent")]
     subagent_type: String,
     /// The `task_id` of an earlier result, to continue that task.
-    #[serde(default, alias = "task_id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "taskId", skip_serializing_if = "Option::is_none")]
     task_id: Option<String>,
 }
 
@@ -44,7 +43,7 @@ impl Typed for Task {
             let known = cx.subagents.join(", ");
             let wanted = text::clip(args.subagent_type.clone(), 200);
             return invalid(format!(
-                "`subagentType`: there is no subagent `{wanted}`; there are: {known}"
+                "`subagent_type`: there is no subagent `{wanted}`; there are: {known}"
             ));
         }
         let pattern = vec![args.subagent_type.clone()];
@@ -67,7 +66,10 @@ pub fn subagents(tools: &[ToolSpec]) -> Option<Vec<String>> {
         return Some(Vec::new());
     };
     let schema = task.schema.value();
-    let names = schema["properties"]["subagentType"]["enum"].as_array()?;
+    let properties = &schema["properties"];
+    // tools in logs of earlier versions have the second name
+    let agent = properties.get("subagent_type").or_else(|| properties.get("subagentType"));
+    let names = agent?["enum"].as_array()?;
     Some(names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
 }
 
@@ -84,7 +86,7 @@ mod tests {
             name: name.to_owned(),
             description: String::new(),
             schema: leftfold_events::Json::from_value(
-                &json!({ "properties": { "subagentType": agents } }),
+                &json!({ "properties": { "subagent_type": agents } }),
             ),
         };
         let named = tool("task", json!({ "enum": ["general", "explore"] }));
@@ -103,7 +105,7 @@ mod tests {
             (json!({ "prompt": "look", "subagent_type": "general" }), None),
             (json!({ "prompt": " ", "subagentType": "general" }), Some("`prompt` is empty")),
             (json!({ "prompt": "look", "subagentType": "nobody" }), Some("there are: general")),
-            (json!({ "prompt": "look" }), Some("missing field `subagentType`")),
+            (json!({ "prompt": "look" }), Some("missing field `subagent_type`")),
         ] {
             let resolved = crate::find("task")
                 .unwrap()

@@ -173,7 +173,7 @@ fn messages(
                 joins: false,
                 reply_to: None,
             };
-            let title = titled(&spawn.title).filter(|_| title);
+            let title = titled(&spawn.title, &spawn.agent).filter(|_| title);
             let title = title.map(|title| tell(SessionMessage::Facts(vec![title])));
             [adopt, tell(prompt)].into_iter().chain(title).collect()
         }

@@ -323,14 +323,16 @@ fn sandbox_of(s: &State, c: &Call) -> Option<Profile> {
 fn spawn(s: &State, c: &Call) -> Option<Envelope> {
     let resolved = c.resolved.as_ref().filter(|_| s.child_of(c).is_none())?;
     let input = resolved.input.value();
-    let text = |key: &str| input[key].as_str().unwrap_or_default();
+    let text = |key: &str| input[key].as_str();
     let is_free = |session: &SessionId| {
         let known = s.children.iter().filter(|child| child.session == *session);
         known.clone().next().is_some() && known.clone().all(|child| child.ended)
     };
     let left = s.task_of(c).filter(is_free);
     let session = left.unwrap_or_else(|| s.session.child(s.seq + 1, s.at));
-    let agent = text("subagentType").to_owned();
+    // logs of earlier versions have the second name
+    let agent = text("subagent_type").or_else(|| text("subagentType"));
+    let agent = agent.unwrap_or_default().to_owned();
     let wait = resolved.timeout.saturating_add(CHILD_END_TIMEOUT);
     let (call, max_cost) = (c.id.clone(), limits::share(s));
     Some(about(s, c, Some(wait), Subagent::Spawned { call, session, agent, max_cost }))

@@ -48,8 +48,10 @@ impl State {
     /// The task that a call wants to continue.
     pub(crate) fn task_of(&self, call: &Call) -> Option<SessionId> {
         let resolved = call.resolved.as_ref()?;
-        let named = resolved.input.value()["taskId"].as_str()?.parse().ok()?;
-        Some(self.successor(named))
+        let input = resolved.input.value();
+        // logs of earlier versions have the second name
+        let named = input.get("task_id").or_else(|| input.get("taskId"));
+        Some(self.successor(named?.as_str()?.parse().ok()?))
     }
 
     /// A call has spawned a session. Returns the session that it is a fork of, if the call names an

@@ -24,7 +24,7 @@ pub(crate) fn right(tool: &str) -> Value {
         "bash" => {
             json!({ "command": "true", "timeout": 1000, "workdir": ".", "description": "none" })
         }
-        "batch" => json!({ "toolCalls": [{ "tool": "read", "parameters": { "filePath": "f" } }] }),
+        "batch" => json!({ "tool_calls": [{ "tool": "read", "parameters": { "filePath": "f" } }] }),
         "question" => json!({ "questions": [{
             "question": "Which?", "header": "A choice", "multiple": false,
             "options": [{ "label": "this", "description": "or that" }],
@@ -36,7 +36,7 @@ pub(crate) fn right(tool: &str) -> Value {
         "websearch" | "codesearch" => json!({ "query": "a", "numResults": 1 }),
         "skill" => json!({ "name": "s" }),
         "task" => json!({
-            "description": "Look", "prompt": "Look around.", "subagentType": "general", "taskId": "t",
+            "description": "Look", "prompt": "Look around.", "subagent_type": "general", "task_id": "t",
         }),
         "lsp" => json!({
             "operation": "documentSymbol", "filePath": "f", "line": 1, "character": 1, "query": "a",

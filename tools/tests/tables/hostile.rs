@@ -184,9 +184,9 @@ fn any_json() -> impl Strategy<Value = Value> {
     let key = prop_oneof![
         3 => prop::sample::select(vec![
             "filePath", "file_path", "content", "oldString", "newString", "replaceAll", "edits",
-            "patchText", "pattern", "path", "include", "command", "timeout", "workdir", "toolCalls",
+            "patchText", "pattern", "path", "include", "command", "timeout", "workdir", "tool_calls",
             "tool", "parameters", "questions", "question", "options", "label", "todos", "status",
-            "priority", "url", "format", "name", "prompt", "subagentType", "offset", "limit",
+            "priority", "url", "format", "name", "prompt", "subagent_type", "offset", "limit",
         ]).prop_map(str::to_owned),
         1 => any::<String>(),
     ];

@@ -34,7 +34,7 @@ pub(super) fn task(call: &Call) -> Resolution {
     let input = json!({
         "description": text(&["description"]).unwrap_or_default(),
         "prompt": text(&["prompt"]).unwrap_or_default(),
-        "subagentType": agent,
+        "subagent_type": agent,
     });
     Resolution {
         name: call.name.clone(),

@@ -44,8 +44,10 @@ pub struct TurnSettings {
     pub missing_tools: Vec<&'static str>,
     /// The program that runs command lines, if it is not the usual one.
     pub shell: Option<String>,
-    /// The file for the session's plan; `None`: the session has no planning.
+    /// The file for the session's plan; `None`: planning has no file, and the model cannot begin or end it.
     pub plan: Option<PathBuf>,
+    /// Whether the model is told when planning begins and ends. A subagent is not.
+    pub reminds: bool,
     /// The executor beside the directory; `None`: the directory is on this machine.
     pub workplace: Option<Workplace>,
 }
@@ -208,7 +210,7 @@ fn offer_tasks(tools: &mut Vec<ToolSpec>, subagents: &[(String, String)]) {
         task.description.extend(agents);
         // Servers that enforce the schema restrict the model to these names.
         let mut schema = task.schema.value();
-        if let Some(agent) = schema.pointer_mut("/properties/subagentType") {
+        if let Some(agent) = schema.pointer_mut("/properties/subagent_type") {
             agent["enum"] = subagents.iter().map(|(name, _)| name.as_str()).collect();
         }
         task.schema = Json::from_value(&schema);
@@ -278,6 +280,7 @@ mod tests {
             sources,
             missing_tools: Vec::new(),
             plan: None,
+            reminds: true,
             shell: None,
             workplace: None,
         };
@@ -333,7 +336,7 @@ mod tests {
         offer_tasks(&mut tools, &named);
         let task = &tools[0];
         assert!(task.description.ends_with("\n- general: It works.\n- reviewer: It works."));
-        let agent = task.schema.value()["properties"]["subagentType"].clone();
+        let agent = task.schema.value()["properties"]["subagent_type"].clone();
         assert_eq!(agent["enum"], serde_json::json!(["general", "reviewer"]));
         assert_eq!(agent["type"], "string");
         offer_tasks(&mut tools, &[]);

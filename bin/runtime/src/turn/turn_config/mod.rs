@@ -250,6 +250,7 @@ pub(crate) fn resolve(
         },
         shell: settings.shell_program.clone(),
         plan,
+        reminds: base.depth == 0,
         workplace,
     };
     Ok(Resolved { turn_settings, provider: model.provider, others: model::others(settings) })

@@ -62,6 +62,7 @@ impl Site {
             options: Options::default(),
             sources,
             plan: None,
+            reminds: true,
             workplace: None,
             missing_tools: Vec::new(),
             shell: None,

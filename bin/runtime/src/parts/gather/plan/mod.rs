@@ -14,6 +14,8 @@ use super::{Agent, TurnSettings};
 /// The planning agent.
 const PLAN: &str = "plan";
 const ENTER: &str = include_str!("../../../../../../prompts/plan/enter.md");
+const ENTER_WITHOUT_FILE: &str =
+    include_str!("../../../../../../prompts/plan/enter_without_file.md");
 const LEAVE: &str = include_str!("../../../../../../prompts/plan/leave.md");
 
 /// The file for the plan of `session`: in the project if it is a Git worktree, otherwise in `home`,
@@ -64,8 +66,15 @@ pub(super) fn offers(turn_settings: &TurnSettings, tool: &str) -> bool {
 
 /// Adds the reminders for when planning begins or ends.
 pub(super) fn remind(turn_settings: &TurnSettings, tools: &[ToolSpec], options: &mut Options) {
-    let Some(plan) = &turn_settings.plan else { return };
+    if !turn_settings.reminds {
+        return;
+    }
     options.plans = turn_settings.agent.name == PLAN;
+    let Some(plan) = &turn_settings.plan else {
+        let text = if options.plans { ENTER_WITHOUT_FILE } else { LEAVE };
+        options.reminder = text.replace("{plan}", "").trim().to_owned();
+        return;
+    };
     let (path, exists) = (plan.display(), plan.is_file());
     let (text, plan) = match (options.plans, exists) {
         (true, true) => (

@@ -44,6 +44,7 @@ impl Place {
             subagents: vec![("explore".to_owned(), "looks".to_owned())],
             sources: Sources::default(),
             plan,
+            reminds: true,
             workplace: None,
             missing_tools: Vec::new(),
             shell: None,
