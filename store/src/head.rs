@@ -117,6 +117,9 @@ pub struct Summary {
     /// A model's summary of the session; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// When a client has put the session away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archived: Option<Time>,
     /// Beginning of the first prompt's text.
     pub prompt: Option<String>,
     pub turns: u32,
@@ -185,7 +188,10 @@ impl Summary {
             Session::Summarised { summary } => {
                 self.summary = Some(summary.chars().take(MAX_SUMMARY).collect());
             }
-            Session::Forked { from, .. } => (self.fork_of, self.parent) = (Some(*from), None),
+            Session::Forked { from, .. } => {
+                (self.fork_of, self.parent, self.archived) = (Some(*from), None, None);
+            }
+            Session::Archived { archived, .. } => self.archived = *archived,
             Session::Adopted { parent } => self.parent = Some(*parent),
             _ => {}
         }

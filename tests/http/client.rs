@@ -186,6 +186,8 @@ pub(crate) struct SseReader {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SseFrame {
     pub(crate) id: String,
+    /// The id of its event.
+    pub(crate) event: String,
     pub(crate) kind: String,
     pub(crate) properties: Value,
 }
@@ -220,7 +222,13 @@ impl SseReader {
             let payload = data.get("payload").unwrap_or(&data);
             let kind = payload["type"].as_str().unwrap().to_owned();
             if kind != "server.heartbeat" {
-                return Some(SseFrame { id, kind, properties: payload["properties"].clone() });
+                let event = payload["id"].as_str().unwrap().to_owned();
+                return Some(SseFrame {
+                    id,
+                    event,
+                    kind,
+                    properties: payload["properties"].clone(),
+                });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use common::language_server::{double, serve_if_asked};
-use common::{Site, call, mcp, only, says, script};
+use common::{Site, bash, call, mcp, only, says, script};
 use serde_json::{Value, json};
 
 use crate::client::{Served, SseFrame};
@@ -70,8 +70,13 @@ fn the_states_of_mcp_servers_are_shown() {
         (["works", "fails", "off"].map(state), all)
     };
     assert_eq!(states().0, ["pending", "pending", "disabled"], "no prompt has needed them yet");
+    let mut feed = server.feed(None);
     let session = server.session();
     server.prompt(&session, "go");
+    let tools = |frame: &SseFrame| {
+        frame.kind == "mcp.tools.changed" && frame.properties == json!({ "server": "works" })
+    };
+    feed.until(tools);
     let (after, all) = states();
     assert_eq!(after, ["connected", "failed", "disabled"]);
     assert!(all["fails"]["error"].as_str().unwrap().contains("/nothing/here"), "{all}");
@@ -119,6 +124,8 @@ fn a_prompt_is_answered_listed_and_streamed() {
 
     let frames = feed.until(is_idle);
     assert_eq!(frames[0].kind, "server.connected");
+    let events: HashSet<&String> = frames.iter().map(|frame| &frame.event).collect();
+    assert_eq!(events.len(), frames.len(), "each event has an id of its own");
     let mut texts: BTreeMap<String, (String, String)> = BTreeMap::new();
     let mut states = Vec::new();
     for frame in &frames {
@@ -201,11 +208,29 @@ fn a_prompt_is_taken_in_full() {
     assert_eq!(ask(json!({}), "without bash"), "There is bash.");
     ask(json!({ "agent": "plan" }), "as plan");
     assert_eq!(last_user()["info"]["agent"], "plan");
-    let agent = json!({ "type": "agent", "name": "general", "source": { "value": "@general", "start": 4, "end": 12 } });
-    assert_eq!(ask(json!({ "agent": "build", "parts": [agent] }), "ask general"), "I delegate.");
-    let named = last_user();
-    let part = named["parts"].as_array().unwrap().iter().find(|part| part["type"] == "agent");
-    assert_eq!(part.unwrap()["name"], "general", "{named}");
+    let agent = json!({ "type": "agent", "name": "general", "source": { "value": "@general", "start": 0, "end": 8 } });
+    site.file("a.txt", "one\n");
+    let url = format!("file://{}", site.project().join("a.txt").display());
+    let file = json!({ "type": "file", "mime": "text/plain", "url": url });
+    for (text, more) in [
+        ("ask general", vec![agent.clone()]),
+        ("@general look around", vec![agent.clone()]),
+        ("@general look around", vec![agent.clone(), file]),
+    ] {
+        let sent = more.len();
+        assert_eq!(ask(json!({ "agent": "build", "parts": more }), text), "I delegate.", "{text}");
+        let named = last_user();
+        let parts = named["parts"].as_array().unwrap();
+        assert_eq!((parts.len(), &parts[0]["text"]), (1 + sent, &json!(text)), "{named}");
+        assert_eq!((&parts[1]["type"], &parts[1]["name"]), (&json!("agent"), &json!("general")));
+        assert_eq!(parts[1]["source"]["end"], 8, "{named}");
+    }
+    let nobody = json!({ "type": "agent", "name": "nobody" });
+    assert_eq!(
+        ask(json!({ "parts": [nobody] }), "ask"),
+        "Fine.",
+        "the model is told of no such agent"
+    );
 
     let variants = || {
         site.run(&["export", "last"])
@@ -323,6 +348,9 @@ fn all_kinds_of_parts_are_shown() {
     }
     assert!(member("patch", "/files/0").as_str().unwrap().ends_with("new.txt"), "{kinds:#?}");
     assert!(member("patch", "/hash").is_string() && member("reasoning", "/time/end").is_u64());
+    assert_eq!(member("step-start", "/snapshot"), member("patch", "/hash"));
+    assert!(member("step-finish", "/snapshot").is_string(), "{kinds:#?}");
+    assert_ne!(member("step-finish", "/snapshot"), member("step-start", "/snapshot"));
     assert!(member("step-finish", "/tokens/output").is_u64(), "{kinds:#?}");
 
     let frames = feed.until(|frame| frame.kind == "session.compacted");
@@ -742,4 +770,297 @@ fn lists_follow_new_renamed_and_removed_sessions() {
     assert_eq!(listed(""), [second.as_str()]);
     assert!(listed("?search=special").is_empty());
     server.end();
+}
+
+/// A client puts sessions away, which lists of all directories leave out, and sees the rules that it gave to a session.
+#[test]
+fn a_session_is_put_away_and_shows_its_rules() {
+    let site = Site::scripted(&script(json!([says("Hello.")])));
+    let server = Served::start(&site);
+    let rule = |pattern: &str, action: &str| json!({ "permission": "bash", "pattern": pattern, "action": action });
+    let made = server.post("/session", json!({ "permission": [rule("*", "ask")] })).ok();
+    assert_eq!(made["permission"], json!([rule("*", "ask")]));
+    let id = made["id"].as_str().unwrap();
+    let change = |server: &Served, body: Value| {
+        let headers = [("content-type", "application/json")];
+        server.request("PATCH", &format!("/session/{id}"), &headers, Some(&body.to_string()))
+    };
+    let listed = |server: &Served, path: &str| {
+        let listed = server.get(path).ok();
+        listed.as_array().unwrap().iter().map(|one| one["time"]["archived"].clone()).collect()
+    };
+    let lists = |server: &Served| -> [Vec<Value>; 3] {
+        ["/session", "/experimental/session", "/experimental/session?archived=true"]
+            .map(|path| listed(server, path))
+    };
+    assert_eq!(lists(&server), [(); 3].map(|()| vec![Value::Null]));
+
+    let mut feed = server.feed(None);
+    let rules = json!([rule("*", "ask"), rule("rm *", "deny")]);
+    let ruled = change(&server, json!({ "permission": [rule("rm *", "deny")] })).ok();
+    assert_eq!(ruled["permission"], rules, "the new ones follow the others");
+    let at = 1_790_000_000_000_u64;
+    let put_away = change(&server, json!({ "time": { "archived": at } })).ok();
+    assert_eq!((&put_away["time"]["archived"], &put_away["permission"]), (&json!(at), &rules));
+    feed.until(|frame| {
+        frame.kind == "session.updated" && frame.properties["info"]["time"]["archived"] == at
+    });
+    assert_eq!(lists(&server), [vec![json!(at)], vec![], vec![json!(at)]]);
+    server.prompt(id, "go");
+    for wrong in [json!(-1), json!("now"), json!(1.5)] {
+        assert_eq!(change(&server, json!({ "time": { "archived": wrong } })).status, 400);
+    }
+    let many: Vec<Value> = (0..1_001).map(|n| rule(&n.to_string(), "deny")).collect();
+    assert_eq!(change(&server, json!({ "permission": many })).status, 400);
+    server.end();
+
+    let server = Served::start(&site);
+    assert_eq!(server.get(&format!("/session/{id}")).ok()["permission"], rules);
+    assert_eq!(lists(&server), [vec![json!(at)], vec![], vec![json!(at)]]);
+    let fork = server.post(&format!("/session/{id}/fork"), json!({})).ok();
+    assert_eq!((&fork["time"]["archived"], &fork["permission"]), (&Value::Null, &rules));
+    assert_eq!(
+        change(&server, json!({ "time": { "archived": null } })).ok()["time"].get("archived"),
+        None
+    );
+    assert_eq!(listed(&server, "/experimental/session").len(), 2);
+    server.end();
+}
+
+/// Clients hear of the files that calls and commands have changed, of slash commands, and of what a revert puts back.
+/// A client that was away gets these events too.
+#[test]
+fn changed_files_and_commands_are_told() {
+    let write = call("write", json!({ "filePath": "new.txt", "content": "new\n" }));
+    let patch = "*** Begin Patch\n*** Delete File: old.txt\n*** Update File: new.txt\n@@\n-new\n+newer\n*** End Patch";
+    let patch = call("apply_patch", json!({ "patchText": patch }));
+    let replies = json!([write, patch, bash("echo x > made.txt"), says("Done.")]);
+    let site = Site::scripted(&script(replies))
+        .setting("/permission", json!("allow"))
+        .setting("/snapshot", json!(true))
+        .setting("/command", json!({ "tidy": { "template": "Tidy up $1" } }));
+    site.file("old.txt", "old\n");
+    let server = Served::start(&site);
+    let mut feed = server.feed(None);
+    let session = server.session();
+    let path = format!("/session/{session}");
+    let tidy = json!({ "command": "tidy", "arguments": "the shed" });
+    let answer = server.post(&format!("{path}/command"), tidy).ok();
+    let frames = feed.until(|frame| frame.kind == "command.executed");
+    let executed = json!({
+        "name": "tidy", "sessionID": session, "arguments": "the shed", "messageID": answer["info"]["id"],
+    });
+    assert_eq!(frames.last().unwrap().properties, executed);
+    assert_eq!(frames.iter().filter(|frame| frame.kind == "project.updated").count(), 1);
+
+    let file = |name: &str| json!(site.project().join(name));
+    let told = |frames: &[SseFrame]| -> Vec<(Value, Value)> {
+        let of_files = frames.iter().filter(|frame| frame.kind.starts_with("file."));
+        of_files
+            .map(|frame| (frame.properties["file"].clone(), frame.properties["event"].clone()))
+            .collect()
+    };
+    let expected = [
+        ("new.txt", Value::Null),
+        ("new.txt", json!("add")),
+        ("old.txt", json!("unlink")),
+        ("new.txt", Value::Null),
+        ("new.txt", json!("change")),
+        ("made.txt", json!("add")),
+    ];
+    let expected = expected.map(|(name, event)| (file(name), event));
+    assert_eq!(told(&frames), expected);
+    let place = |is_it: &dyn Fn(&SseFrame) -> bool| frames.iter().position(is_it).unwrap();
+    let written = place(&|frame| frame.properties["part"]["state"]["status"] == "completed");
+    assert!(place(&|frame| frame.kind == "file.edited") < written);
+    let first = frames.iter().find(|frame| frame.id.contains('-')).unwrap();
+    let again = server.feed(Some(&first.id)).until(|frame| frame.kind == "command.executed");
+    assert_eq!(told(&again), expected);
+
+    let listed = server.get(&format!("{path}/message")).ok();
+    let revert = |body: Value| server.post(&format!("{path}/revert"), body);
+    let reverted = revert(json!({ "messageID": listed[0]["info"]["id"] })).ok()["revert"].clone();
+    let diff = reverted["diff"].as_str().unwrap();
+    assert!(
+        diff.contains("--- a/new.txt\n+++ /dev/null\n") && diff.contains("+++ b/old.txt"),
+        "{diff}"
+    );
+    assert!(reverted["snapshot"].is_string(), "{reverted}");
+    feed.until(|frame| frame.properties == json!({ "file": file("old.txt"), "event": "add" }));
+    assert_eq!(server.post(&format!("{path}/unrevert"), json!({})).ok().get("revert"), None);
+    // the step of the command, by its part
+    let command = &listed[3];
+    let part = json!({ "messageID": listed[0]["info"]["id"], "partID": command["parts"][1]["id"] });
+    let reverted = revert(part).ok()["revert"].clone();
+    assert_eq!(reverted["messageID"], command["info"]["id"]);
+    assert!(!reverted["diff"].as_str().unwrap().contains("new.txt"), "{reverted}");
+    assert!(!site.project().join("made.txt").exists() && site.project().join("new.txt").exists());
+    let nothing = json!({ "messageID": listed[0]["info"]["id"], "partID": "prt_x" });
+    assert_eq!(revert(nothing).status, 404);
+    server.end();
+}
+
+/// Whoever checks out another branch, clients that show the branch hear of it.
+#[test]
+fn another_branch_is_told() {
+    let site = Site::scripted(&script(json!([says("Hello.")])));
+    site.file(".git/HEAD", "ref: refs/heads/main\n");
+    let server = Served::start(&site);
+    assert_eq!(server.get("/vcs").ok(), json!({ "branch": "main" }));
+    let branch = |frame: &SseFrame| frame.kind == "vcs.branch.updated";
+    let (mut of_all, mut of_one) = (server.feed(None), server.feed_of_directory());
+    for (head, shown) in [
+        ("ref: refs/heads/other\n", json!({ "branch": "other" })),
+        ("0123456789012345678901234567890123456789\n", json!({})),
+    ] {
+        site.file(".git/HEAD", head);
+        for feed in [&mut of_all, &mut of_one] {
+            assert_eq!(feed.until(branch).last().unwrap().properties, shown);
+        }
+        assert_eq!(server.get("/vcs").ok(), shown);
+    }
+    server.end();
+}
+
+/// Keeps the processors busy until it is dropped.
+struct BusyLoops(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl BusyLoops {
+    fn start(count: usize) -> Self {
+        let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        for _ in 0..count {
+            let over = std::sync::Arc::clone(&over);
+            std::thread::spawn(move || {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Self(over)
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// The frames of a prompt have the order that clients rely on, however busy the machine is.
+#[test]
+fn frames_of_a_prompt_keep_their_order_on_a_busy_machine() {
+    const PROMPTS: usize = 8;
+    let texts = ["one ", "two ", "three "].map(|text| json!({ "text": text }));
+    let call = json!({ "call": { "name": "bash", "input": { "command": "echo hi" } } });
+    let first = json!({ "parts": [texts[0], call, texts[1], call] });
+    let replies: Vec<Value> =
+        (0..PROMPTS).flat_map(|_| [first.clone(), json!({ "parts": [texts[2]] })]).collect();
+    let site = Site::scripted(&script(json!(replies))).setting("/permission", json!("allow"));
+    let server = Served::start(&site);
+    let session = server.session();
+    let mut feed = server.feed(None);
+    let busy = BusyLoops::start(6);
+    for _ in 0..PROMPTS {
+        let answer = server.prompt(&session, "go");
+        let mut order = FrameOrder::default();
+        let frames = feed.until(|frame| is_idle(frame) && frame.id.contains('-'));
+        // the state on connect, and the end of the turn before
+        let of_prompt = frames.iter().skip_while(|frame| frame.kind != "message.updated");
+        for frame in of_prompt {
+            if let Err(wrong) = order.next(frame) {
+                panic!("{wrong}: {frame:#?} among {frames:#?}");
+            }
+        }
+        assert_eq!(order.last["id"], answer["info"]["id"]);
+    }
+    drop(busy);
+    server.end();
+}
+
+/// Checks the order of a turn's frames: a prompt, then replies, each from its first part to its end.
+#[derive(Default)]
+struct FrameOrder {
+    is_busy: bool,
+    /// The prompt, or the last reply, as it was sent last.
+    last: Value,
+    /// The parts of the last reply: how far each is, and the text that was sent of it.
+    parts: BTreeMap<String, (usize, String)>,
+    has_finished: bool,
+}
+
+impl FrameOrder {
+    fn next(&mut self, frame: &SseFrame) -> Result<(), &'static str> {
+        const STATES: [&str; 4] = ["pending", "running", "completed", "error"];
+        let check = |holds: bool, wrong| if holds { Ok(()) } else { Err(wrong) };
+        let (properties, part) = (&frame.properties, &frame.properties["part"]);
+        let is_over = self.last["time"]["completed"].is_u64();
+        match frame.kind.as_str() {
+            "session.status" => {
+                let is_busy = properties["status"]["type"] == "busy";
+                check(is_busy || is_over, "idle before the end")?;
+                self.is_busy = is_busy;
+            }
+            "session.idle" => check(!self.is_busy && is_over, "a turn's end without its parts")?,
+            "message.updated" => {
+                let info = &properties["info"];
+                if info["id"] != self.last["id"] {
+                    let is_reply = info["role"] == "assistant";
+                    check(is_reply == self.is_busy, "the status follows the prompt")?;
+                    check(
+                        !is_reply || is_over || self.last["role"] == "user",
+                        "two replies at once",
+                    )?;
+                    (self.parts, self.has_finished) = (BTreeMap::new(), false);
+                }
+                check(
+                    info["time"]["completed"].is_null() || self.has_finished,
+                    "an end without its step",
+                )?;
+                self.last = info.clone();
+            }
+            "message.part.updated" => {
+                check(
+                    part["messageID"] == self.last["id"] && !is_over,
+                    "a part of another message",
+                )?;
+                let id = part["id"].as_str().unwrap().to_owned();
+                let is_first = self.parts.is_empty();
+                let known = self.parts.contains_key(&id);
+                let (at, sent) = self.parts.entry(id).or_default();
+                match part["type"].as_str().unwrap() {
+                    "step-start" => check(is_first, "a step that begins late")?,
+                    "text" if self.last["role"] == "assistant" => {
+                        check(known || part["text"] == "", "a text that does not begin empty")?;
+                        let text = part["text"].as_str().unwrap().trim_end();
+                        check(!known || text == sent.trim_end(), "other text than its pieces")?;
+                        *at = if known { STATES.len() } else { 0 };
+                    }
+                    "tool" => {
+                        let state =
+                            STATES.iter().position(|state| part["state"]["status"] == *state);
+                        let state = state.unwrap();
+                        check(
+                            if known { state >= *at } else { state == 0 },
+                            "a state out of order",
+                        )?;
+                        *at = state;
+                    }
+                    "step-finish" => {
+                        self.has_finished = true;
+                        let open =
+                            self.parts.values().filter(|(at, sent)| *at < 2 && !sent.is_empty());
+                        check(open.count() == 0, "a text is still open")?;
+                    }
+                    _ => {}
+                }
+            }
+            "message.part.delta" => {
+                let part = self.parts.get_mut(properties["partID"].as_str().unwrap());
+                let (_, sent) = part.ok_or("a piece of an unknown part")?;
+                sent.push_str(properties["delta"].as_str().unwrap());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }

@@ -117,7 +117,8 @@ impl Workers {
                 | SessionEvent::Adopted { .. }
                 | SessionEvent::Imported { .. }
                 | SessionEvent::Configured { .. }
-                | SessionEvent::RulesSet { .. } => {}
+                | SessionEvent::RulesSet { .. }
+                | SessionEvent::Archived { .. } => {}
             },
             Event::Turn(event) => match event {
                 Turn::Ended(_) => self.cancel(),

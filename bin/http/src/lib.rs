@@ -15,6 +15,7 @@
 //! | `guard`, `peer` | who may ask: hosts, origins, passwords, processes |
 //! | `api` | the handlers, and the table of routes, from which the router and `/doc` come |
 //! | `feed`, `journal` | what every client sees, in one order, with cursors that survive a kill |
+//! | `branches` | tells clients of branches that are checked out |
 //! | `opencode` | sessions in the shapes of the API, as a fold of their logs |
 //! | `error` | errors in the shapes of the API |
 //! | `runs`, `overview` | the data of Leftfold's own page |
@@ -23,6 +24,7 @@
 //! Invariant: everything that a client receives about a session is a function of durable events.
 
 mod api;
+mod branches;
 mod connection;
 mod elsewhere;
 mod error;

@@ -27,6 +27,7 @@ use tower::ServiceExt;
 
 use crate::api::terminals::OnlyTicket;
 use crate::api::{self, Api};
+use crate::branches;
 use crate::connection;
 use crate::elsewhere;
 use crate::error::ApiError;
@@ -98,6 +99,8 @@ impl Service {
             // first those that run: the others have nobody who runs their open turns
             api.follow_all().await;
             tell_of_language_servers(&feed);
+            tell_of_mcp_servers(&feed);
+            branches::tell_of_changes(&api.branches, &feed);
             tokio::task::spawn_blocking(move || feed.load_recent()).await?;
             elsewhere::follow(&api.sessions, &api.feed);
             anyhow::Ok(api::router(api))
@@ -135,6 +138,23 @@ fn tell_of_language_servers(feed: &Arc<Feed>) {
             };
             let Some(feed) = feed.upgrade() else { return };
             feed.announce(&directory.display().to_string(), "lsp.updated", json!({}));
+        }
+    });
+}
+
+/// Tells clients that a MCP server has other tools than before.
+fn tell_of_mcp_servers(feed: &Arc<Feed>) {
+    let (feed, mut changes) = (Arc::downgrade(feed), leftfold_mcp::changes());
+    tokio::spawn(async move {
+        loop {
+            let (directory, server) = match changes.recv().await {
+                Ok(changed) => changed,
+                Err(RecvError::Lagged(_)) => continue,
+                Err(RecvError::Closed) => return,
+            };
+            let Some(feed) = feed.upgrade() else { return };
+            let directory = directory.display().to_string();
+            feed.announce(&directory, "mcp.tools.changed", json!({ "server": server }));
         }
     });
 }

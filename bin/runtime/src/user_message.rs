@@ -26,8 +26,8 @@ impl UserMessage {
     /// The id is too long.
     pub fn with_id(mut self, id: Option<String>) -> Result<Self, Usage> {
         if id.is_some() {
-            let parts = self.notes.parts.take();
-            self.notes = Notes::of_client(id, parts).map_err(|why| Usage(why.to_string()))?;
+            let checked = Notes::of_client(id, None).map_err(|why| Usage(why.to_string()))?;
+            self.notes.client.clone_from(&checked.client);
         }
         Ok(self)
     }

@@ -146,6 +146,10 @@ pub fn detail(event: &Event) -> String {
             let listed = actions.collect::<Vec<_>>().join(", ");
             format!("{} by {by}", if listed.is_empty() { "none" } else { &listed })
         }
+        Event::Session(Session::Archived { archived, by }) => {
+            let undone = if archived.is_some() { "" } else { "not any more, " };
+            format!("{undone}by {by}")
+        }
         Event::Turn(Turn::Configured(configured)) => configured_detail(configured),
         Event::Compaction(event) => compaction_detail(event),
         Event::Subagent(event) => subagent_detail(event),

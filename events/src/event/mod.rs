@@ -61,7 +61,7 @@ pub use hook::{Hook, HookOutcome, HookPoint};
 pub use model::{
     CallSpec, Cost, FailureClass, Finish, Model, ModelRef, PartKind, Purpose, StreamedPart, Usage,
 };
-pub use notes::{Exchange, NoteMembers, NoteTooLarge, Notes, Owner, Record};
+pub use notes::{Exchange, NoteMembers, NoteTooLarge, Notes, Owner, Record, SlashCommand};
 pub use permission::{Answer, Permission};
 pub use sandbox::{Backend, Profile, WorktreeAccess};
 pub use session::{Session, SessionChoices};

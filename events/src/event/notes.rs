@@ -31,6 +31,9 @@ pub struct NoteMembers {
     /// metadata). They are given back unchanged. At most [`Notes::MAX_PARTS`] bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<Json>,
+    /// In `turn.prompted`: the slash command that a client of the server has called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<SlashCommand>,
     /// The process that writes the log from here on, in `session.created`, `session.forked` and
     /// `session.resumed`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +62,14 @@ pub struct NoteMembers {
     /// Members of newer versions.
     #[serde(flatten)]
     pub other: BTreeMap<String, Json>,
+}
+
+/// A slash command, and the text after its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlashCommand {
+    pub name: String,
+    pub arguments: String,
 }
 
 /// The process that writes a log.
@@ -110,6 +121,7 @@ static EMPTY: NoteMembers = NoteMembers {
     recovered: false,
     client: None,
     parts: None,
+    command: None,
     owner: None,
     executor: None,
     exchange: None,

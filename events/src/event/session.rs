@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::model::ModelRef;
 use crate::id::{Seq, SessionId};
 use crate::rules::Rule;
+use crate::time::Time;
 
 events! {
     /// The life of a session.
@@ -66,6 +67,13 @@ events! {
         } texts [rules],
         /// A model has written what the session was about, for lists; `of` is its request.
         fact Summarised { summary: String } texts [summary],
+        /// A client has put the session away, or has taken it out again. Some lists leave it out; it works as before.
+        fact Archived {
+            /// The time that the client gives; `None`: the session is not archived any more.
+            archived: Option<Time>,
+            /// The client, and its machine.
+            by: String,
+        },
     }
 }
 

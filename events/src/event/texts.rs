@@ -89,6 +89,10 @@ impl Texts for Notes {
         }
         self.client.rewrite(how);
         self.parts.rewrite(how);
+        if let Some(command) = &mut self.command {
+            command.name.rewrite(how);
+            command.arguments.rewrite(how);
+        }
         if let Some(owner) = &mut self.owner {
             owner.node.rewrite(how);
         }

@@ -107,6 +107,7 @@ fn admits_session(s: &State, event: &Session, of: Option<Seq>) -> bool {
         Session::Imported { .. } => false,
         Session::Configured { choices, .. } => born && s.choices != *choices,
         Session::RulesSet { rules, .. } => born && s.rules != *rules,
+        Session::Archived { archived, .. } => born && s.archived != *archived,
         Session::Adopted { .. } => s.is_root(),
         Session::Titled { .. } => {
             born && (of.is_none() || waits.any(|(kind, _)| kind == PendingKind::Title))

@@ -1,7 +1,7 @@
 use super::*;
 use crate::event::{
     CallSpec, Exchange, Fact, Finished, Model, NoteMembers, Owner, PartKind, PromptKind,
-    PromptPart, Session, StreamedPart, Tool, Turn, TurnConfigPayloads,
+    PromptPart, Session, SlashCommand, StreamedPart, Tool, Turn, TurnConfigPayloads,
 };
 use crate::json::Json;
 use crate::payload::Payload;
@@ -289,6 +289,7 @@ fn every_text_of_notes_is_visited() {
         recovered: true,
         client: Some(TOKEN.into()),
         parts: Some(json.clone()),
+        command: Some(SlashCommand { name: TOKEN.into(), arguments: TOKEN.into() }),
         owner: Some(Owner { node: Some(TOKEN.into()), ..Owner::default() }),
         executor: Some(TOKEN.into()),
         exchange: Some(Exchange { request_id: Some(TOKEN.into()), ..Exchange::default() }),
@@ -301,7 +302,7 @@ fn every_text_of_notes_is_visited() {
     secrets().redact_fact(&mut fact);
     let text = format!("{:?}", fact.notes);
     assert!(!text.contains("hunter2") && !text.contains("word"), "{text}");
-    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 9, "{text}");
+    assert_eq!(text.matches("{{secret:TOKEN}}").count(), 11, "{text}");
 }
 
 #[test]

@@ -48,6 +48,7 @@ impl State {
             }
             Session::Titled { title } => self.title = Some(title.clone()),
             Session::Summarised { summary } => self.summary = Some(summary.clone()),
+            Session::Archived { archived, .. } => self.archived = *archived,
             Session::Imported { .. } => {}
             Session::Configured { choices, .. } => self.choices.clone_from(choices),
             Session::RulesSet { rules, .. } => {
@@ -65,6 +66,7 @@ impl State {
                 self.resumed(*close);
             }
             Session::Forked { .. } => {
+                self.archived = None;
                 self.resumed(true);
                 self.forked();
             }

@@ -72,6 +72,9 @@ pub struct State {
     /// A summary of the session in a few sentences, for lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// When a client has put the session away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archived: Option<Time>,
     /// Empty if an imported log was resumed and nobody has prompted since.
     pub agent: String,
     /// A client's choices for later prompts.

@@ -4,7 +4,7 @@ use crate::common::{every_variant, id};
 use leftfold_events::event::{
     CallSpec, Finished, Model, PartKind, PromptKind, PromptPart, Session, StreamedPart, Tool, Turn,
 };
-use leftfold_events::event::{Exchange, NoteMembers, Owner};
+use leftfold_events::event::{Exchange, NoteMembers, Owner, SlashCommand};
 use leftfold_events::{Envelope, Event, Json, Notes, SessionId, Time};
 use leftfold_store::{SCHEMA, decode, encode, encode_as};
 use proptest::prelude::*;
@@ -60,12 +60,14 @@ fn notes() -> impl Strategy<Value = Notes> {
         .prop_map(|(version, node, epoch)| Owner { version, node, epoch });
     let exchange = any::<Option<String>>()
         .prop_map(|request_id| Exchange { request_id, ..Exchange::default() });
+    let command = (".*", ".*").prop_map(|(name, arguments)| SlashCommand { name, arguments });
     let other = prop::collection::btree_map("later.*", json(), 0..3);
     // null is read as no member
     let parts = || json().prop_filter("not null", |json| *json != Json::default());
     (
         any::<Option<String>>(),
         prop::option::of(parts()),
+        prop::option::of(command),
         prop::option::of(owner),
         any::<Option<String>>(),
         prop::option::of(exchange),
@@ -79,6 +81,7 @@ fn notes() -> impl Strategy<Value = Notes> {
             |(
                 client,
                 parts,
+                command,
                 owner,
                 executor,
                 exchange,
@@ -91,6 +94,7 @@ fn notes() -> impl Strategy<Value = Notes> {
                 NoteMembers {
                     client,
                     parts,
+                    command,
                     owner,
                     executor,
                     exchange,

@@ -93,7 +93,7 @@ fn schema_3_is_written_and_read_as_it_always_was() {
 /// The number of events of schema 3 that never change again, and the SHA-256 of their lines. Raise
 /// both after adding events, never for another reason.
 const FROZEN: (usize, &str) =
-    (151, "813536050f5966bc228ce2afaf9c7c32d37241314fb2a790d3c2aa3ce55ccbb1");
+    (152, "9ce7d08a73f885fb779184304d60955fa312ed5ccd6828ab9d34fe43e7373c9e");
 
 #[test]
 fn schema_3_is_frozen() {

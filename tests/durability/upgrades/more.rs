@@ -6,18 +6,19 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::corpus::{played, scenario};
-use common::{ASK, Peer, STEP_TIMEOUT, Site, asking, bash, call, foreign, only, says};
+use common::{ASK, Live, Peer, STEP_TIMEOUT, Site, asking, bash, call, foreign, only, says};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// A name, and the function that plays the session.
 pub(super) type Played = (&'static str, fn() -> Site);
 
-pub(super) const MORE: [Played; 10] = [
+pub(super) const MORE: [Played; 11] = [
     ("summary", summary),
     ("recorded", recorded),
     ("clients", clients),
     ("http", http),
+    ("archived", archived),
     ("adopted", adopted),
     ("files", files),
     ("imported", imported),
@@ -82,10 +83,7 @@ fn clients() -> Site {
 /// A session of the server, with ids and metadata of a client's message and its part.
 fn http() -> Site {
     let site = Site::scripted(&json!({ "replies": [says("Hello.")], "on_end": "repeat" }));
-    let store = site.path("home/sessions/served");
-    let mut live = site.start(&["serve", "--port", "0", "--store", store.to_str().unwrap()]);
-    let line = live.line().expect("the server says where it listens");
-    let port: u16 = line.trim().rsplit_once(':').unwrap().1.parse().unwrap();
+    let (live, port) = serve(&site);
     let rules = json!([{ "permission": "edit", "pattern": "*", "action": "ask" }]);
     let created = post(port, "/session", &json!({ "title": "Mine", "permission": rules }));
     let message = format!("/session/{}/message", created["id"].as_str().unwrap());
@@ -101,14 +99,41 @@ fn http() -> Site {
     site
 }
 
+/// A session of the server that a slash command begins, and that is put away.
+fn archived() -> Site {
+    let command = json!({ "tidy": { "template": "Tidy up $1" } });
+    let site =
+        Site::scripted(&json!({ "replies": [says("Tidied.")] })).setting("/command", command);
+    let (live, port) = serve(&site);
+    let path = format!("/session/{}", post(port, "/session", &json!({}))["id"].as_str().unwrap());
+    let tidy = json!({ "command": "tidy", "arguments": "the shed" });
+    post(port, &format!("{path}/command"), &tidy);
+    send(port, "PATCH", &path, &json!({ "time": { "archived": 1_790_000_000_000_u64 } }));
+    live.signal(Signal::TERM);
+    live.wait().ok();
+    site
+}
+
+/// A server on a store of its own, and its port.
+fn serve(site: &Site) -> (Live, u16) {
+    let store = site.path("home/sessions/served");
+    let mut live = site.start(&["serve", "--port", "0", "--store", store.to_str().unwrap()]);
+    let line = live.line().expect("the server says where it listens");
+    (live, line.trim().rsplit_once(':').unwrap().1.parse().unwrap())
+}
+
 fn post(port: u16, path: &str, body: &Value) -> Value {
+    send(port, "POST", path, body)
+}
+
+fn send(port: u16, method: &str, path: &str, body: &Value) -> Value {
     let body = body.to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
     let head =
         format!("host: 127.0.0.1:{port}\r\nconnection: close\r\ncontent-type: application/json");
     let length = body.len();
-    write!(stream, "POST {path} HTTP/1.1\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}")
+    write!(stream, "{method} {path} HTTP/1.1\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}")
         .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();

@@ -3,7 +3,7 @@
 #![allow(deprecated, reason = "servers log like this until a version of the protocol to come")]
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use rmcp::{ErrorData as McpError, RoleClient};
 use serde_json::{Map, Value};
 
 use super::lists::{self, Changes};
+use super::tool_changes;
 
 /// Least time between two progress reports of a call. Each report is an event in a log, so `REPORT`
 /// limits the bytes of one report and `REPORTS` the bytes of all reports of a call.
@@ -52,8 +53,9 @@ struct Shared {
     listeners: tokio::sync::Mutex<HashMap<ProgressToken, Listener>>,
     /// Answers elicitations with the defaults in their schemas instead of asking a person.
     of_defaults: bool,
-    /// The server's name in settings.
+    /// The server's name in settings, and the directory of its project.
     server: String,
+    directory: PathBuf,
     /// The address of the project's folder, for a server on this machine.
     root: OnceLock<String>,
     /// The calls under way, each with a way to ask the person it is made for.
@@ -82,8 +84,9 @@ struct Listener {
 
 impl ClientHandler {
     /// A handler for a server that sessions use.
-    pub(super) fn of(server: &str) -> Self {
-        Self(Arc::new(Shared { server: server.to_owned(), ..Shared::default() }))
+    pub(super) fn of(server: &str, directory: &Path) -> Self {
+        let (server, directory) = (server.to_owned(), directory.to_owned());
+        Self(Arc::new(Shared { server, directory, ..Shared::default() }))
     }
 
     /// A handler for `mcp probe`: no session exists, so elicitations get the defaults of their
@@ -308,7 +311,12 @@ impl rmcp::ClientHandler for ClientHandler {
         let handler = self.clone();
         self.0.tools_change.follow(move || {
             let (handler, peer) = (handler.clone(), context.peer.clone());
-            async move { lists::tools(&peer).await.map(|tools| handler.set_tools(tools)) }
+            async move {
+                let tools = lists::tools(&peer).await?;
+                handler.set_tools(tools);
+                tool_changes::changed(&handler.0.directory, &handler.0.server);
+                Ok(())
+            }
         });
     }
 }

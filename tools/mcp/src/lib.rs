@@ -37,6 +37,7 @@ mod spec;
 mod sse;
 mod stdio;
 mod streamable_http;
+mod tool_changes;
 
 pub use leftfold_oauth::{AutoConsent, Consent};
 pub use oauth::{OAuth, sign_out};
@@ -44,3 +45,4 @@ pub use probe::{Calls, ProbeReport, ProbedCall, login, probe};
 pub use prompts::PromptResult;
 pub use servers::{Servers, close, dispose};
 pub use spec::{Endpoint, STARTUP, ServerReport, ServerSpec, ServerStatus, ToolReport};
+pub use tool_changes::changes;

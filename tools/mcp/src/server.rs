@@ -8,6 +8,7 @@ use super::client_handler::ClientHandler;
 use super::connect::{self, LaunchContext};
 use super::link::Link;
 use super::spec::{Endpoint, ServerReport, ServerSpec, ServerStatus};
+use super::tool_changes;
 
 pub(super) struct Server {
     pub(super) spec: ServerSpec,
@@ -25,8 +26,12 @@ impl Service for Server {
     }
 
     async fn start(&self) -> Result<Link, Failure<Link>> {
-        let handler = ClientHandler::of(&self.spec.name);
+        let (server, directory) = (&self.spec.name, &self.root.directory);
+        let handler = ClientHandler::of(server, directory);
         let connected = connect::connect(&self.spec, &self.root, handler).await;
+        if connected.is_ok() {
+            tool_changes::changed(directory, server);
+        }
         connected.map_err(|failure| failure.why.into())
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Api, Directory, Query};
 use crate::feed::{Cursor, Filter, Sent};
+use crate::opencode::ids;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
@@ -98,7 +99,7 @@ impl SseFeed {
 
 /// A frame that is about no session.
 fn bare(is_global: bool, kind: &str, cursor: Cursor) -> Bytes {
-    let payload = json!({ "id": "evt_00000000000000000000000000", "type": kind, "properties": {} });
+    let payload = json!({ "id": ids::of_moment(), "type": kind, "properties": {} });
     let data = if is_global { json!({ "payload": payload }) } else { payload };
     format!("id: {cursor}\ndata: {data}\n\n").into()
 }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Api, Directory, Query, blocking};
+use crate::branches;
 use crate::error::ApiError;
 
 /// The largest file that is shown, in bytes.
@@ -219,10 +220,9 @@ pub(super) async fn content(
 }
 
 /// The branch that is checked out.
-pub(super) async fn vcs(Directory(directory): Directory) -> Answer {
-    let worktree = move || leftfold_config::worktree_of(&directory);
-    let branch = blocking(move || Ok(leftfold_files::branch(&worktree()))).await?;
-    Ok(Json(branch.map_or_else(|| json!({}), |branch| json!({ "branch": branch }))))
+pub(super) async fn vcs(State(api): State<Arc<Api>>, Directory(directory): Directory) -> Answer {
+    let branch = blocking(move || Ok(api.branches.of(&directory))).await?;
+    Ok(Json(branches::shown(branch)))
 }
 
 /// The changes of the directory's last session that has changed files.

@@ -70,6 +70,9 @@ fn of_head(head: &Head, projects: &mut HashMap<String, String>) -> Value {
         "cost": summary.cost,
         "time": { "created": summary.created.millis(), "updated": head.at.millis() },
     });
+    if let Some(archived) = summary.archived {
+        info["time"]["archived"] = archived.millis().into();
+    }
     if let Some(parent) = summary.parent {
         info["parentID"] = ids::of_session(parent).into();
     }

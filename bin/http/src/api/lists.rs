@@ -97,6 +97,8 @@ pub(super) struct SessionsQuery {
     limit: Option<usize>,
     /// Milliseconds: only sessions that have changed before.
     cursor: Option<u64>,
+    /// Whether sessions are listed that were put away.
+    archived: Option<bool>,
 }
 
 /// Sessions of all directories, or of the one that the request names, the last changed first.
@@ -111,8 +113,10 @@ pub(super) async fn sessions(
                 directory.as_ref().is_none_or(|known| known.as_os_str() == &*summary.directory);
             let is_root = summary.parent.is_none() || query.roots != Some(true);
             let at = head.at.millis();
+            let is_shown = summary.archived.is_none() || query.archived == Some(true);
             is_here
                 && is_root
+                && is_shown
                 && query.start.is_none_or(|start| at >= start)
                 && query.cursor.is_none_or(|cursor| at < cursor)
         })?;

@@ -18,7 +18,7 @@ mod vcs;
 
 pub(crate) use routes::router;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -41,6 +41,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use crate::branches::Branches;
 use crate::error::ApiError;
 use crate::feed::Feed;
 use crate::front::Front;
@@ -78,6 +79,9 @@ pub(crate) struct Api {
     bodies: Semaphore,
     pub(crate) runs: Runs,
     pub(crate) overview: Overview,
+    pub(crate) branches: Arc<Branches>,
+    /// The roots of the projects that clients were told of.
+    projects: Mutex<HashSet<PathBuf>>,
 }
 
 impl Api {
@@ -93,6 +97,8 @@ impl Api {
             bodies: Semaphore::new(ALL_BODIES / KIB),
             runs: Runs::default(),
             overview: Overview::default(),
+            branches: Arc::default(),
+            projects: Mutex::default(),
         }
     }
 
@@ -114,6 +120,20 @@ impl Api {
         let known = defaults.entry(directory).or_default();
         known.agent = chosen.agent.or_else(|| known.agent.take());
         known.model = chosen.model.or_else(|| known.model.take());
+    }
+
+    /// Tells clients of the project of a new session, once.
+    fn tell_of_project(&self, directory: &path::Path, worktree: &path::Path) {
+        let mut told = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(worktree.to_owned()) {
+            drop(told);
+            self.project_changed(directory, worktree);
+        }
+    }
+
+    fn project_changed(&self, directory: &path::Path, worktree: &path::Path) {
+        let (directory, project) = (directory.display().to_string(), config::project_at(worktree));
+        self.feed.announce(&directory, "project.updated", project);
     }
 
     /// Removes a root session with its subagents.

@@ -7,14 +7,14 @@ use axum::extract::State;
 use axum::response::Response;
 use indexmap::IndexMap;
 use leftfold_actors::Answered;
-use leftfold_events::event::{PromptKind, PromptPart};
+use leftfold_events::event::{PromptKind, PromptPart, SlashCommand};
 use leftfold_events::turn_config::StructuredOutput;
 use leftfold_events::{Notes, SessionId};
 use leftfold_runtime::attach;
 use leftfold_runtime::client;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::session_setup::SessionSetup;
-use leftfold_runtime::slash::{OptionsFor, Prepared};
+use leftfold_runtime::slash::{self, OptionsFor, Prepared};
 use leftfold_runtime::user_message::UserMessage;
 use leftfold_runtime::{Overrides, PromptOptions, Usage, gathering};
 use schemars::JsonSchema;
@@ -45,9 +45,9 @@ pub(super) struct PromptBody {
     /// The turn ends after the calls of the prompt itself.
     #[serde(skip)]
     is_silent: bool,
-    /// The text calls a slash command. In other prompts a slash has no meaning.
+    /// The command that the text calls. In other prompts a slash has no meaning.
     #[serde(skip)]
-    is_command: bool,
+    command: Option<SlashCommand>,
 }
 
 impl PromptBody {
@@ -157,7 +157,8 @@ pub(super) async fn command(
     let model = body.model.as_deref().and_then(|name| name.split_once('/'));
     let model =
         model.map(|(provider, id)| PromptModel { provider: provider.into(), id: id.into() });
-    let text = format!("/{} {}", body.command, body.arguments).trim_end().to_owned();
+    let command = SlashCommand { name: body.command, arguments: body.arguments };
+    let text = format!("/{} {}", command.name, command.arguments).trim_end().to_owned();
     let mut parts = vec![json!({ "type": "text", "text": text })];
     parts.extend(body.parts);
     let prompt = PromptBody {
@@ -165,7 +166,7 @@ pub(super) async fn command(
         model,
         agent: body.agent,
         variant: body.variant,
-        is_command: true,
+        command: Some(command),
         parts,
         ..PromptBody::default()
     };
@@ -257,10 +258,11 @@ pub(super) async fn init(
     Named(session): Named,
     JsonBody(body): JsonBody<SummarizeBody>,
 ) -> Answer {
+    let command = SlashCommand { name: "init".to_owned(), arguments: String::new() };
     let prompt = PromptBody {
         model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
         parts: vec![json!({ "type": "text", "text": "/init" })],
-        is_command: true,
+        command: Some(command),
         ..PromptBody::default()
     };
     let head = send(&api, session, prompt).await?;
@@ -326,7 +328,7 @@ async fn send_parts(
             "body: `messageID`: `{id}` is not a message's id"
         )));
     }
-    let is_command = body.is_command;
+    let is_command = body.command.is_some();
     let read = move || {
         let given = read()?;
         let first = given.0.first().filter(|part| is_command && part.kind == PromptKind::Text);
@@ -334,6 +336,7 @@ async fn send_parts(
     };
     let (setup, prepared, (parts, mut extras)) = setup(api, session, body, read).await?;
     setup.extensions.ready().await;
+    let parts = slash::with_agents(&setup, parts);
     // a client that sends files has read the mentions in the text
     let has_files = body.parts.iter().any(|part| part["type"] == "file");
     let parts = match has_files && !prepared.is_command() {
@@ -348,6 +351,12 @@ async fn send_parts(
         let known = Some(leftfold_events::Json::from_value(&Value::Array(extras)));
         message.notes = Notes::of_client(None, known)
             .map_err(|why| ApiError::bad_request(format!("body: `parts`: {why}")))?;
+    }
+    let is_short = |called: &SlashCommand| {
+        called.name.len() + called.arguments.len() <= Notes::MAX_PARTS && prepared.is_command()
+    };
+    if let Some(command) = body.command.clone().filter(is_short) {
+        message.notes.command = Some(command);
     }
     let mut left = client::ATTEMPTS;
     loop {
@@ -439,8 +448,7 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) 
 fn part(input: PartInput) -> anyhow::Result<PromptPart> {
     Ok(match input {
         PartInput::Text { text } => PromptPart::text(text),
-        // the text may mention it as well
-        PartInput::Agent { name } => PromptPart::text(format!("@{name}")),
+        PartInput::Agent { name } => slash::agent_part(&name),
         PartInput::Subtask { prompt, agent } => {
             let name = Some(agent);
             PromptPart { kind: PromptKind::Task, name, ..PromptPart::text(prompt) }

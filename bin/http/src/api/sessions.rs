@@ -9,9 +9,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use leftfold_events::SessionId;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::Rule;
+use leftfold_events::{SessionId, Time};
 use leftfold_runtime::project::{self, Project};
 use leftfold_runtime::session_diff::{DiffRange, FileChangeKind, SessionDiff};
 use leftfold_runtime::socket;
@@ -103,11 +103,14 @@ pub(super) async fn create(
     let project = Project { choices: choices.clone(), ..project };
     let place = api.sessions.place(project::new_id())?;
     let session = place.session;
+    api.tell_of_project(&project.directory, &project.worktree);
     api.sessions.learn(place, Arc::new(project), Overrides::interactive());
     let client = api.client(session).await?;
     client.begin(choices, wanted.title, BY).await?;
     if let Some(rules) = wanted.permission.filter(|rules| !rules.is_empty()) {
+        socket::check_rules(&rules)?;
         client.set_rules(rules, BY).await?;
+        seen(&api, session).await?;
     }
     let info = api.feed.when(session, |tree| {
         tree.session(session).map(|known| known.info().clone()).filter(|info| !info.is_null())
@@ -127,14 +130,25 @@ fn info(api: &Api, session: SessionId) -> Answer {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Changes {
     title: Option<String>,
+    /// Rules that follow those which the session has.
     #[schemars(with = "Option<Vec<BTreeMap<String, String>>>")]
     permission: Option<Vec<Rule>>,
+    #[serde(default)]
+    time: ChangedTime,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(super) struct ChangedTime {
+    /// Milliseconds: when the session was put away. `null`: it is not archived any more.
+    #[serde(default, deserialize_with = "socket::nullable")]
+    #[schemars(with = "Option<u64>")]
+    archived: Option<Option<u64>>,
 }
 
 pub(super) async fn change(
     State(api): State<Arc<Api>>,
     Named(session): Named,
-    JsonBody(Changes { title, permission }): JsonBody<Changes>,
+    JsonBody(Changes { title, permission, time }): JsonBody<Changes>,
 ) -> Answer {
     if let Some(title) = title {
         let title = title.trim().to_owned();
@@ -148,10 +162,27 @@ pub(super) async fn change(
         });
         renamed.await?;
     }
-    if let Some(rules) = permission {
-        api.client(session).await?.set_rules(rules, BY).await?;
+    if let Some(added) = permission {
+        let client = api.client(session).await?;
+        let rules = [client.view().await?.rules, added].concat();
+        socket::check_rules(&rules)?;
+        client.set_rules(rules, BY).await?;
     }
+    if let Some(archived) = time.archived {
+        let archived = archived.map(Time::from_millis);
+        api.client(session).await?.archive(archived, BY).await?;
+    }
+    seen(&api, session).await?;
     info(&api, session)
+}
+
+/// Waits until the feed has all that is in the session's log, if the log's events arrive here.
+async fn seen(api: &Arc<Api>, session: SessionId) -> Result<(), ApiError> {
+    if !api.feed.is_live(session) {
+        return Ok(());
+    }
+    let end = api.client(session).await?.view().await?.seq;
+    api.feed.when(session, |tree| (tree.seq(session) >= end).then_some(())).await
 }
 
 pub(super) async fn remove(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
@@ -366,14 +397,24 @@ pub(super) fn seq_of(api: &Api, session: SessionId, message: &str) -> Result<u64
 pub(super) struct RevertTo {
     #[serde(rename = "messageID")]
     message: String,
+    /// A part of the session: its step is reverted.
+    #[serde(rename = "partID")]
+    part: Option<String>,
 }
 
 pub(super) async fn revert(
     State(api): State<Arc<Api>>,
     Named(session): Named,
-    JsonBody(RevertTo { message }): JsonBody<RevertTo>,
+    JsonBody(RevertTo { message, part }): JsonBody<RevertTo>,
 ) -> Answer {
-    let to = seq_of(&api, session, &message)?;
+    let of_message = seq_of(&api, session, &message)?;
+    let to = match part {
+        None => of_message,
+        Some(part) => {
+            let found = api.feed.loaded(session, |known| known.seq_of_part(&part)).flatten();
+            found.ok_or_else(|| ApiError::not_found(format!("there is no part `{part}`")))?
+        }
+    };
     reverted(&api, session, Some(to)).await
 }
 

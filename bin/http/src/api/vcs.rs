@@ -1,11 +1,14 @@
 //! The files that differ from git's last commit, and new repositories.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::extract::State;
 use leftfold_runtime::working_tree::{self, ChangedPath, changed};
 use serde_json::{Value, json};
 
 use super::config::project_at;
-use super::{Answer, Directory};
+use super::{Answer, Api, Directory};
 use crate::error::ApiError;
 
 pub(super) async fn status(Directory(directory): Directory) -> Answer {
@@ -19,8 +22,10 @@ pub(super) async fn files(Directory(directory): Directory) -> Answer {
 }
 
 /// Makes the directory a repository, unless it is in one.
-pub(super) async fn init(Directory(directory): Directory) -> Answer {
+pub(super) async fn init(State(api): State<Arc<Api>>, Directory(directory): Directory) -> Answer {
     let made = working_tree::init(&directory).await?;
     made.map_err(|why| ApiError::bad_request(format!("git init: {why}")))?;
-    Ok(Json(project_at(&leftfold_config::worktree_of(&directory))))
+    let worktree = leftfold_config::worktree_of(&directory);
+    api.project_changed(&directory, &worktree);
+    Ok(Json(project_at(&worktree)))
 }

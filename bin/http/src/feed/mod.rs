@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use leftfold_actors::{Observation, Recorded, WatchScope};
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_runtime::client::Client;
 use leftfold_runtime::session_list;
 use leftfold_runtime::session_paths;
@@ -543,6 +543,18 @@ impl Feed {
         }
     }
 
+    /// The directories of the clients that read those of one, and of the loaded sessions.
+    pub(crate) fn directories(&self) -> HashSet<PathBuf> {
+        let state = self.lock();
+        let of_clients = state.clients.iter().filter_map(|client| match &client.filter {
+            Filter::Directory(directory) => Some(directory.as_str()),
+            Filter::All => None,
+        });
+        let sessions = state.trees.values().flat_map(|tree| tree.projection.sessions());
+        let of_sessions = sessions.map(|(_, known)| known.directory());
+        of_clients.chain(of_sessions).map(PathBuf::from).collect()
+    }
+
     pub(crate) fn has_clients(&self) -> bool {
         !self.lock().clients.is_empty()
     }
@@ -595,7 +607,7 @@ impl Feed {
         let mut state = self.lock();
         let frame = Frame::new(SessionId::default(), kind, properties);
         let cursor = state.end();
-        let sent = Arc::new(Sent::new(cursor, place, &frame));
+        let sent = Arc::new(Sent::of_moment(cursor, place, &frame));
         state.tell(&sent);
     }
 
@@ -612,7 +624,7 @@ impl Feed {
         let place = known.map(|known| known.place().clone()).unwrap_or_default();
         let cursor = state.end();
         let frame = Frame::new(session, "session.deleted", properties);
-        let sent = Arc::new(Sent::new(cursor, place, &frame));
+        let sent = Arc::new(Sent::of_moment(cursor, place, &frame));
         state.tell(&sent);
     }
 
@@ -743,7 +755,7 @@ impl Tree {
         let sent = |frame: Frame| {
             let known = self.projection.session(frame.session);
             let place = known.map(|known| known.place().clone()).unwrap_or_default();
-            Sent::new(Cursor::Snapshot, place, &frame)
+            Sent::of_moment(Cursor::Snapshot, place, &frame)
         };
         frames.into_iter().map(sent).collect()
     }
@@ -823,9 +835,9 @@ impl FeedState {
         };
         if is_cut_off && tree.projection.is_working(root) {
             let frames = tree.cut_off();
-            let position = self.journal.end();
+            let (at, position) = (tree.projection.at(root), self.journal.end());
             self.write(&[Record { session: root, seq, kind: RecordKind::CutOff }]);
-            self.publish(root, position, frames);
+            self.publish(root, position, at, frames);
         }
         self.evict();
     }
@@ -843,25 +855,24 @@ impl FeedState {
             self.roots.insert(session, root);
             self.last.insert(session, event.seq);
             records.push(Record { session, seq: event.seq, kind: RecordKind::Sent });
-            of_records.push(frames);
+            of_records.push((event.at, frames));
         }
         let first = self.journal.end();
         self.write(&records);
-        for (position, frames) in (first..).zip(of_records) {
-            self.publish(root, position, frames);
+        for (position, (at, frames)) in (first..).zip(of_records) {
+            self.publish(root, position, at, frames);
         }
         if let Some(tree) = self.trees.get(&root) {
             tree.changed.send_replace(());
         }
     }
 
-    /// Sends the frames of a record of the journal.
-    fn publish(&mut self, root: SessionId, position: u64, frames: Vec<Frame>) {
+    /// Sends the frames of a record of the journal, whose event has this time.
+    fn publish(&mut self, root: SessionId, position: u64, at: Time, frames: Vec<Frame>) {
         let journal = self.journal.id;
-        for (frame, sent) in frames.into_iter().enumerate() {
-            let place = self.place(root, sent.session);
-            let cursor = Cursor::At { journal, position, frame };
-            let sent = Arc::new(Sent::new(cursor, place, &sent));
+        for (number, frame) in frames.into_iter().enumerate() {
+            let place = self.place(root, frame.session);
+            let sent = Arc::new(Sent::of_event((journal, position, number), at, place, &frame));
             self.tell(&sent);
         }
     }
@@ -963,7 +974,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use leftfold_events::event::{ModelRef, Session, Turn};
-    use leftfold_events::{Event, Notes, Time};
+    use leftfold_events::{Event, Notes};
     use leftfold_runtime::project::new_id;
 
     use super::*;

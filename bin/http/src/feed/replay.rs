@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
 
 use crate::journal::{self, Record, RecordKind, Records};
 use crate::opencode::{Frame, Projection};
 
 use super::logs::Logs;
-use super::sent::{Cursor, Sent};
+use super::sent::Sent;
 
 /// Records whose frames are made at a time.
 const CHUNK: usize = 64;
@@ -78,14 +78,15 @@ impl Replay {
                 let projection = Projection::new(root, self.logs.fork_number(root));
                 ReplayedTree::new(projection, events, &self.seen)
             });
-            for (frame, sent) in tree.frames(record).into_iter().enumerate() {
-                if position == self.after.0 && frame <= self.after.1 {
+            let (at, of_record) = tree.frames(record);
+            for (number, frame) in of_record.into_iter().enumerate() {
+                if position == self.after.0 && number <= self.after.1 {
                     continue;
                 }
-                let known = tree.projection.session(sent.session);
+                let known = tree.projection.session(frame.session);
                 let place = known.map(|known| known.place().clone()).unwrap_or_default();
-                let cursor = Cursor::At { journal: self.journal, position, frame };
-                frames.push(Sent::new(cursor, place, &sent));
+                let cursor = (self.journal, position, number);
+                frames.push(Sent::of_event(cursor, at, place, &frame));
             }
             if let Some(left) = self.left.get_mut(&root) {
                 *left -= 1;
@@ -118,19 +119,21 @@ impl ReplayedTree {
         tree
     }
 
-    fn frames(&mut self, record: Record) -> Vec<Frame> {
-        let mut frames = Vec::new();
+    /// The frames of a record, and the time of its event.
+    fn frames(&mut self, record: Record) -> (Time, Vec<Frame>) {
+        let (mut at, mut frames) = (self.projection.at(record.session), Vec::new());
         let rest = self.rest.entry(record.session).or_default();
         while rest.front().is_some_and(|event| event.seq <= record.seq) {
             let Some(event) = rest.pop_front() else { break };
             let of_event = self.projection.apply(&event);
+            at = event.at;
             if record.kind == RecordKind::Sent {
                 frames.extend(of_event);
             }
         }
         if record.kind == RecordKind::CutOff {
-            frames = self.projection.cut_off();
+            (at, frames) = (self.projection.at(record.session), self.projection.cut_off());
         }
-        frames
+        (at, frames)
     }
 }

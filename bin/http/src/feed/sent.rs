@@ -6,9 +6,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use axum::body::Bytes;
+use leftfold_events::Time;
 use serde_json::json;
 
-use crate::opencode::{Frame, Place};
+use crate::opencode::{Frame, Place, ids};
 
 /// A place in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +73,23 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    pub(super) fn new(cursor: Cursor, place: Place, frame: &Frame) -> Self {
-        let id = match cursor {
-            Cursor::At { position, frame, .. } => format!("evt_{position:012x}{frame:014}"),
-            Cursor::Snapshot => format!("evt_{:012x}{:014}", 0, 0),
-        };
+    /// A frame of an event, which has this time.
+    pub(super) fn of_event(
+        (journal, position, number): (u64, u64, usize),
+        at: Time,
+        place: Place,
+        frame: &Frame,
+    ) -> Self {
+        let cursor = Cursor::At { journal, position, frame: number };
+        Self::new(cursor, place, &ids::of_frame(at, position, number), frame)
+    }
+
+    /// A frame that comes from no event. It is sent once, or as a part of a snapshot.
+    pub(super) fn of_moment(cursor: Cursor, place: Place, frame: &Frame) -> Self {
+        Self::new(cursor, place, &ids::of_moment(), frame)
+    }
+
+    fn new(cursor: Cursor, place: Place, id: &str, frame: &Frame) -> Self {
         let (kind, properties) = (json!(frame.kind), &frame.properties);
         let payload = format!("{{\"id\":\"{id}\",\"type\":{kind},\"properties\":{properties}}}");
         Self::of(cursor, place, &payload)

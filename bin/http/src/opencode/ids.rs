@@ -5,9 +5,33 @@
 //! order in which the fold of a log makes them: the same log always has the same ids. Ids of sessions are those of
 //! [`leftfold_runtime::client_ids`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
 use leftfold_events::{Seq, SessionId, Time};
 use leftfold_runtime::client_ids::{HEX, LOW_48, base62};
 pub(crate) use leftfold_runtime::client_ids::{named, of_session};
+
+/// The id of a frame: by the time of its event, its position in the journal and its number among the frames of the event.
+/// A client that gets a frame again gets the same id.
+pub(crate) fn of_frame(at: Time, position: u64, frame: usize) -> String {
+    let tail = (u128::from(position & ((1 << 48) - 1)) << 24) | (frame as u128 & ((1 << 24) - 1));
+    event(at, position, tail)
+}
+
+/// The id of a frame that comes from no event: of a snapshot, of a connection, about a directory.
+pub(crate) fn of_moment() -> String {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    /// Set in no id of [`of_frame`].
+    const MOMENT: u128 = 1 << 80;
+    let made = MADE.fetch_add(1, Ordering::Relaxed);
+    event(Time::from(SystemTime::now()), made, MOMENT | u128::from(made))
+}
+
+fn event(at: Time, number: u64, tail: u128) -> String {
+    let hex = ((u128::from(at.millis()) << 12) | u128::from(number & 0xfff)) & LOW_48;
+    format!("evt_{hex:012x}{}", base62(tail))
+}
 
 /// Numbers the messages, parts and questions of one session.
 #[derive(Clone, Debug)]
@@ -87,6 +111,22 @@ mod tests {
         }
         made.push(ids.next("msg", 5_000, at(1_780_000_000_100)));
         assert!(made.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn ids_of_frames_differ_and_carry_their_time() {
+        let at = |millis| Time::from_millis(millis);
+        let mut made = Vec::new();
+        for position in 0..9_000 {
+            made.extend(
+                (0..3).map(|frame| of_frame(at(1_780_000_000_000 + position / 4), position, frame)),
+            );
+        }
+        assert!(made.is_sorted_by(|a, b| a < b));
+        assert!(of_frame(at(1_780_000_000_000), 7, 0) > of_frame(at(1_779_999_999_999), 9, 5));
+        let moments = [of_moment(), of_moment()];
+        assert!(moments[0] != moments[1] && moments.iter().all(|id| id.len() == made[0].len()));
+        assert!(super::made(&moments[0], Time::from(SystemTime::now())).is_some());
     }
 
     #[test]

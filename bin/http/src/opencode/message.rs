@@ -43,8 +43,11 @@ pub(super) struct MessageFacts {
     pub(super) structured: Option<Json>,
     /// How often the model might give its structured answer again.
     pub(super) output_retries: u64,
-    /// The tree after the step, and the files that it changed, by absolute path.
-    pub(super) patch: Option<(String, Vec<String>)>,
+    /// The snapshots of files before and after the calls of the step.
+    pub(super) before: Option<String>,
+    pub(super) after: Option<String>,
+    /// The files that the step changed, by absolute path.
+    pub(super) changed: Vec<String>,
 }
 
 /// The folder of a session and its project's root, for messages.
@@ -101,7 +104,11 @@ pub(super) fn of_reply(
         let retry = json!({ "type": "retry", "attempt": attempt, "error": error, "time": time });
         parts.push((PartKey::Retry(*attempt), retry));
     }
-    parts.push((PartKey::StepStart, json!({ "type": "step-start" })));
+    let mut start = json!({ "type": "step-start" });
+    if let Some(before) = &facts.before {
+        start["snapshot"] = before.as_str().into();
+    }
+    parts.push((PartKey::StepStart, start));
     for part in &reply.parts {
         parts.push(match part {
             Part::Text(said) => {
@@ -120,11 +127,14 @@ pub(super) fn of_reply(
         });
     }
     if let Some(finish) = reply.finish.filter(|_| is_complete) {
-        let finished = part::step_finish(finish, &reply.usage, reply.cost);
+        let mut finished = part::step_finish(finish, &reply.usage, reply.cost);
+        if let Some(after) = &facts.after {
+            finished["snapshot"] = after.as_str().into();
+        }
         parts.push((PartKey::StepFinish, finished));
     }
-    if let Some((tree, files)) = &facts.patch {
-        let patch = json!({ "type": "patch", "hash": tree, "files": files });
+    if !facts.changed.is_empty() {
+        let patch = json!({ "type": "patch", "hash": facts.before, "files": facts.changed });
         parts.push((PartKey::Patch, patch));
     }
 

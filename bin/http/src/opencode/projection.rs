@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::Transcript;
 use serde_json::Value;
 
@@ -48,6 +48,11 @@ impl Projection {
     /// The last event of a session that was applied.
     pub(crate) fn seq(&self, id: SessionId) -> Seq {
         self.transcript.session(id).map_or(0, |view| view.seq)
+    }
+
+    /// The time of that event.
+    pub(crate) fn at(&self, id: SessionId) -> Time {
+        self.transcript.session(id).map_or(Time::default(), |view| view.at)
     }
 
     /// Whether the session has an open turn.
@@ -105,7 +110,7 @@ impl Projection {
 #[cfg(test)]
 mod tests {
     use leftfold_events::event::Turn;
-    use leftfold_events::{Event, Notes, Time, TurnConfig};
+    use leftfold_events::{Event, Notes, TurnConfig};
     use serde_json::json;
 
     use super::*;

@@ -1,12 +1,13 @@
 //! One session: its own object, its status and questions, and its messages as clients know them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use leftfold_events::event::{
     Answer, Change as FileStatus, Compaction, EndReason, Ended, Event, FileChange, Files, ModelRef,
-    Session, SessionChoices, Turn,
+    Session, SessionChoices, SlashCommand, Tool, Turn,
 };
+use leftfold_events::rules::Rule;
 use leftfold_events::{Envelope, Json, Seq, SessionId, Time};
 use leftfold_runtime::session_list;
 use leftfold_view::{
@@ -14,6 +15,7 @@ use leftfold_view::{
 };
 use serde_json::{Map, Value, json};
 
+use super::changed_files::{self, ChangedPath};
 use super::frame::{Frame, Place};
 use super::ids::{self, Ids};
 use super::message::{self, Folders, MessageFacts, PartKey, Rendered};
@@ -43,8 +45,18 @@ pub(crate) struct SessionProjection {
     version: String,
     created: Time,
     choices: SessionChoices,
+    /// The session's own permission rules.
+    rules: Vec<Rule>,
+    /// When a client has put the session away.
+    archived: Option<Time>,
     /// The changes of steps to files, from snapshots.
     changes: Vec<StepChanges>,
+    /// The paths of files that calls have edited since the last snapshot.
+    edited: HashSet<String>,
+    /// The slash commands of the open turn.
+    commands: Vec<SlashCommand>,
+    /// The files as they were before a revert, and those that it has put back.
+    revert: Option<(String, Vec<FileChange>)>,
     /// The changes of the session as they were sent last, how many steps these are of, and the first
     /// message that a revert has hidden.
     diff: Value,
@@ -190,7 +202,12 @@ impl SessionProjection {
             version: String::new(),
             created: id.created(),
             choices: SessionChoices::default(),
+            rules: Vec::new(),
+            archived: None,
             changes: Vec::new(),
+            edited: HashSet::new(),
+            commands: Vec::new(),
+            revert: None,
             diff: json!([]),
             diff_of: (0, None),
             facts: HashMap::new(),
@@ -250,6 +267,12 @@ impl SessionProjection {
         self.message(id).map(|message| message.key.seq())
     }
 
+    /// The event that the message with a part comes from.
+    pub(crate) fn seq_of_part(&self, id: &str) -> Option<Seq> {
+        let has = |message: &&ProjectedMessage| message.parts.iter().any(|part| part.id == id);
+        self.messages.iter().find(has).map(|message| message.key.seq())
+    }
+
     /// The question with this id.
     pub(crate) fn question(&self, id: &str) -> Option<Seq> {
         self.questions.iter().find(|(_, known)| *known == id).map(|(seq, _)| *seq)
@@ -269,6 +292,7 @@ impl SessionProjection {
             self.is_cut_off &= self.is_closing;
         }
         self.learn(event, view);
+        self.tell_of_files(event, view, &mut frames);
         self.remove_dropped(event.seq, view, &mut frames);
         self.add_messages(event.at, view, &mut frames);
         let called = changes.iter().filter_map(|change| {
@@ -287,7 +311,51 @@ impl SessionProjection {
             self.update_changes(view, &mut frames);
         }
         self.update_session(event, view, subagent, &mut frames);
+        if matches!(event.event, Event::Turn(Turn::Ended(_))) {
+            self.tell_of_commands(&mut frames);
+        }
         frames
+    }
+
+    /// Tells clients of the files that an event has changed: by a call that edits them, by other calls of a step, by a
+    /// revert.
+    fn tell_of_files(&mut self, event: &Envelope, view: &SessionView, frames: &mut Vec<Frame>) {
+        let (session, worktree) = (self.id, self.folders.worktree.as_str());
+        match &event.event {
+            Event::Tool(Tool::Finished(finished)) => {
+                let call = view.call(view.call_of(event.concerned()));
+                let edited = call
+                    .map(|call| changed_files::of_call(call, finished, &self.folders.directory));
+                for file in edited.into_iter().flatten() {
+                    frames.extend(file.edited(session));
+                    frames.push(file.updated(session));
+                    self.edited.insert(file.path);
+                }
+            }
+            Event::Files(Files::Snapshotted { files, .. } | Files::Restored { files, .. }) => {
+                let told = std::mem::take(&mut self.edited);
+                let changed = files.iter().map(|file| ChangedPath::of_snapshot(file, worktree));
+                let untold = changed.filter(|file| !told.contains(&file.path));
+                frames.extend(untold.map(|file| file.updated(session)));
+            }
+            Event::Turn(Turn::Ended(_)) => self.edited.clear(),
+            _ => {}
+        }
+    }
+
+    /// Tells clients that the turn's slash commands have been run.
+    fn tell_of_commands(&mut self, frames: &mut Vec<Frame>) {
+        let Some(last) = self.messages.last() else { return };
+        let executed = std::mem::take(&mut self.commands).into_iter().map(|command| {
+            let properties = json!({
+                "name": command.name,
+                "sessionID": ids::of_session(self.id),
+                "arguments": command.arguments,
+                "messageID": last.id,
+            });
+            Frame::new(self.id, "command.executed", properties)
+        });
+        frames.extend(executed);
     }
 
     /// Shows that nobody runs the session's open turn.
@@ -310,13 +378,15 @@ impl SessionProjection {
             }
             Event::Session(Session::Forked { .. }) => {
                 (self.parent, self.created) = (None, event.at);
-                (self.is_fork, self.is_retitled) = (true, false);
+                (self.is_fork, self.is_retitled, self.archived) = (true, false, None);
             }
             Event::Session(Session::Titled { .. }) => self.is_retitled = self.is_fork,
             Event::Session(Session::Adopted { parent }) => self.parent = Some(*parent),
             Event::Session(Session::Configured { choices, .. }) => {
                 self.choices.clone_from(choices);
             }
+            Event::Session(Session::RulesSet { rules, .. }) => self.rules.clone_from(rules),
+            Event::Session(Session::Archived { archived, .. }) => self.archived = *archived,
             // a turn that is only closed, for another prompt, does not run again
             Event::Session(
                 Session::Resumed { close, .. } | Session::ResumedImported { close, .. },
@@ -328,6 +398,7 @@ impl SessionProjection {
                 let id = event.notes.client.clone().filter(|id| ids::is_given(id, "msg"));
                 let parts = event.notes.parts.as_ref().map(Json::value).unwrap_or_default();
                 self.given.insert(event.seq, Given { id, parts });
+                self.commands.extend(event.notes.command.clone());
             }
             Event::Turn(Turn::Configured(config)) => {
                 let options: Value =
@@ -364,33 +435,52 @@ impl SessionProjection {
                     facts.cut = Some((ended.reason, ended.error.clone()));
                 }
             }
-            Event::Files(Files::Snapshotted { tree, files, .. }) => self.snapshotted(tree, files),
+            Event::Files(Files::Snapshotted { tree, files, .. }) => {
+                self.snapshotted(tree, files, view.turn.is_some());
+            }
+            Event::Files(Files::Restored { before, files, .. }) => {
+                self.restored(before, files, view);
+            }
             Event::Compaction(Compaction::Started { auto, .. }) => self.is_auto = *auto,
             _ => {}
         }
     }
 
-    fn snapshotted(&mut self, tree: &str, files: &[FileChange]) {
+    /// A snapshot before the calls of the last step, after them, or (not `in_turn`) before a revert.
+    fn snapshotted(&mut self, tree: &str, files: &[FileChange], in_turn: bool) {
+        let last =
+            self.messages.iter_mut().rfind(|message| matches!(message.key, MessageKey::Reply(_)));
+        let Some(last) = last.filter(|_| in_turn || !files.is_empty()) else { return };
+        last.is_complete = false;
+        let reply = last.key.seq();
+        let facts = self.facts.entry(reply).or_default();
+        let snapshot = if facts.before.is_none() { &mut facts.before } else { &mut facts.after };
+        *snapshot = Some(tree.to_owned());
         if files.is_empty() {
             return;
         }
-        let last =
-            self.messages.iter_mut().rfind(|message| matches!(message.key, MessageKey::Reply(_)));
-        if let Some(last) = last {
-            last.is_complete = false;
-            let reply = last.key.seq();
-            let worktree = std::path::Path::new(&self.folders.worktree);
-            let paths = files.iter().map(|file| worktree.join(&file.path).display().to_string());
-            let facts = self.facts.entry(reply).or_default();
-            facts.patch = Some((tree.to_owned(), paths.collect()));
-            let prompts = self.messages.iter().rev().map(|message| message.key);
-            let prompt = prompts.skip_while(|key| key.seq() > reply).find_map(|key| match key {
-                MessageKey::Prompt(seq) => Some(seq),
-                MessageKey::Reply(_) | MessageKey::Compaction(_) | MessageKey::Summary(_) => None,
-            });
-            let prompt = prompt.unwrap_or_default();
-            self.changes.push(StepChanges { prompt, reply, files: files.to_vec() });
+        let worktree = std::path::Path::new(&self.folders.worktree);
+        let paths = files.iter().map(|file| worktree.join(&file.path).display().to_string());
+        facts.changed = paths.collect();
+        let prompts = self.messages.iter().rev().map(|message| message.key);
+        let prompt = prompts.skip_while(|key| key.seq() > reply).find_map(|key| match key {
+            MessageKey::Prompt(seq) => Some(seq),
+            MessageKey::Reply(_) | MessageKey::Compaction(_) | MessageKey::Summary(_) => None,
+        });
+        let prompt = prompt.unwrap_or_default();
+        self.changes.push(StepChanges { prompt, reply, files: files.to_vec() });
+    }
+
+    /// A revert that follows another one counts from the files before the first.
+    fn restored(&mut self, before: &str, files: &[FileChange], view: &SessionView) {
+        let earlier = self.revert.take();
+        if view.reverted().is_none() {
+            return;
         }
+        let (before, mut known) = earlier.unwrap_or_else(|| (before.to_owned(), Vec::new()));
+        known.retain(|file| files.iter().all(|later| later.path != file.path));
+        known.extend(files.iter().cloned());
+        self.revert = Some((before, known));
     }
 
     /// Sends the changes of the session to files, and those of each prompt.
@@ -967,6 +1057,12 @@ impl SessionProjection {
             "tokens": super::part::tokens(&view.usage),
             "time": { "created": self.created.millis(), "updated": view.at.millis() },
         });
+        if !self.rules.is_empty() {
+            info["permission"] = json!(self.rules);
+        }
+        if let Some(archived) = self.archived {
+            info["time"]["archived"] = archived.millis().into();
+        }
         if let Some(parent) = self.parent {
             info["parentID"] = ids::of_session(parent).into();
         }
@@ -977,6 +1073,12 @@ impl SessionProjection {
             let hidden = self.messages.iter().find(|message| message.key.seq() >= first);
             if let Some(hidden) = hidden {
                 info["revert"] = json!({ "messageID": hidden.id });
+            }
+            if let Some((before, files)) =
+                self.revert.as_ref().filter(|(_, files)| !files.is_empty())
+            {
+                info["revert"]["snapshot"] = before.as_str().into();
+                info["revert"]["diff"] = changed_files::named(files).into();
             }
         }
         info

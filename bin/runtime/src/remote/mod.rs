@@ -6,7 +6,7 @@ pub(crate) mod inbox;
 pub(crate) mod path;
 pub(crate) mod wire;
 
-pub use wire::{RpcError, name_of};
+pub use wire::{RpcError, name_of, nullable};
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use leftfold_actors::{Answered, Observation, Opened, QuestionReply, Recorded, Wa
 use leftfold_events::event::{Event, SessionChoices, Turn};
 use leftfold_events::line::{self, Line};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, Time, fold};
 use leftfold_framing::{self as framing, next_line};
 use leftfold_store::{Inbox, Store};
 use ractor::ActorRef;
@@ -233,6 +233,13 @@ impl Remote {
 
     pub async fn set_rules(&self, rules: &[Rule], by: &str) -> anyhow::Result<bool> {
         let params = json!({ "session": self.0.session, "rules": rules, "by": by });
+        let asked = self.call("_leftfold/configure", params).await?;
+        Ok(asked["accepted"] == true)
+    }
+
+    pub async fn archive(&self, archived: Option<Time>, by: &str) -> anyhow::Result<bool> {
+        let archived = archived.map(Time::millis);
+        let params = json!({ "session": self.0.session, "archived": archived, "by": by });
         let asked = self.call("_leftfold/configure", params).await?;
         Ok(asked["accepted"] == true)
     }

@@ -4,8 +4,8 @@ use leftfold_events::state::Figures;
 use leftfold_events::{Seq, SessionId};
 use leftfold_framing::{MAX_VALUES, is_too_dense};
 use leftfold_view::Notification;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::quota::QuotaReached;
@@ -25,7 +25,7 @@ const PARAMS: i64 = -32602;
 const INTERNAL: i64 = -32603;
 
 /// A JSON-RPC error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RpcError {
     pub code: i64,
     pub message: String,
@@ -159,6 +159,18 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
         let at = if path == "." { String::new() } else { format!("`{path}`: ") };
         RpcError::params(format!("params: {at}{}", error.into_inner()))
     })
+}
+
+/// Reads a field that tells `null` from its absence.
+///
+/// # Errors
+/// It has another type.
+pub fn nullable<'de, D, T>(field: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(field).map(Some)
 }
 
 /// The line of an answer, with its end.

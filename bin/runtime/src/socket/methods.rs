@@ -9,7 +9,7 @@ use leftfold_events::event::{
     Answer, Event, Permission, PromptKind, PromptPart, Session, SessionChoices, Turn,
 };
 use leftfold_events::rules::Rule;
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_store::LiveReader;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -117,6 +117,9 @@ struct ConfigureParams {
     session: SessionId,
     choices: Option<SessionChoices>,
     rules: Option<Vec<Rule>>,
+    /// Milliseconds, or `null`.
+    #[serde(default, deserialize_with = "wire::nullable")]
+    archived: Option<Option<u64>>,
     by: Option<String>,
 }
 
@@ -377,24 +380,31 @@ async fn compact(peer: &Peer, asked: CompactParams) -> Result<Value, RpcError> {
     Ok(json!({ "accepted": accepted }))
 }
 
-/// Sets the choices for prompts from now on, and the session's own rules. Not accepted: nothing has changed.
+/// Sets the choices for prompts from now on and the session's own rules, and archives it. Not accepted: nothing has
+/// changed.
 async fn configure(peer: &Peer, asked: ConfigureParams) -> Result<Value, RpcError> {
-    let ConfigureParams { session, choices, rules, by } = asked;
-    if choices.is_none() && rules.is_none() {
-        return Err(RpcError::params("params: give `choices`, `rules` or both"));
+    let ConfigureParams { session, choices, rules, archived, by } = asked;
+    if choices.is_none() && rules.is_none() && archived.is_none() {
+        return Err(RpcError::params("params: give `choices`, `rules` or `archived`"));
     }
     if let Some(rules) = &rules {
-        only_so_many(rules)?;
+        check_rules(rules)?;
     }
     let client = peer.open(session).await?;
     let is_new = client.view().await.map_err(RpcError::internal)?.origin.is_none();
-    if is_new && choices.is_some() {
+    if is_new && (choices.is_some() || archived.is_some()) {
         return Err(RpcError::params(format!("session {session} has no log yet: prompt it first")));
     }
     let by = peer.by(by.as_deref());
     let mut accepted = false;
-    if let Some(rules) = rules {
+    if let Some(archived) = archived {
         // the message of another node counts as done with the last change
+        let settles = peer.message.filter(|_| choices.is_none() && rules.is_none());
+        let client = client.clone().settling(settles);
+        let archived = archived.map(Time::from_millis);
+        accepted |= client.archive(archived, &by).await.map_err(RpcError::of)?;
+    }
+    if let Some(rules) = rules {
         let settles = peer.message.filter(|_| choices.is_none());
         let client = client.clone().settling(settles);
         accepted |= client.set_rules(rules, &by).await.map_err(RpcError::of)?;
@@ -411,12 +421,15 @@ async fn configure(peer: &Peer, asked: ConfigureParams) -> Result<Value, RpcErro
 /// It is no such list, or it is too long.
 pub fn rules(given: &Value) -> Result<Vec<Rule>, RpcError> {
     let rules: Vec<Rule> = wire::params(given.clone())?;
-    only_so_many(&rules)?;
+    check_rules(&rules)?;
     Ok(rules)
 }
 
 /// Refuses a list of rules that would make each verdict slow.
-fn only_so_many(rules: &[Rule]) -> Result<(), RpcError> {
+///
+/// # Errors
+/// It is too long.
+pub fn check_rules(rules: &[Rule]) -> Result<(), RpcError> {
     let bytes: usize = rules.iter().map(|rule| rule.permission.len() + rule.pattern.len()).sum();
     if rules.len() > RULES || bytes > RULE_BYTES {
         let most = format!("at most {RULES} rules of together {} KiB", RULE_BYTES >> 10);

@@ -67,11 +67,11 @@ mod sessions;
 mod speak;
 mod takeover;
 
-pub use crate::remote::{RpcError, name_of};
+pub use crate::remote::{RpcError, name_of, nullable};
 pub use connection::{QUEUE, serve_lines};
 pub use forks::fork_as;
 pub use inbox::{take_messages_of, take_messages_of_one};
-pub use methods::{METHODS, answered_by, is_leftfold_method, rules};
+pub use methods::{METHODS, answered_by, check_rules, is_leftfold_method, rules};
 pub use server::{Bound, Sockets, bind, start_node};
 pub use sessions::{
     Hosting, Register, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,

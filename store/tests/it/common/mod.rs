@@ -200,6 +200,8 @@ fn later_events() -> Vec<Event> {
     events.push(Permission::AnsweredFor { reply, feedback: None, by: "tty".into(), always }.into());
     let instructions = "Keep the numbers.".into();
     events.push(Compaction::AskedWith { by: "tty".into(), instructions }.into());
+    let archived = Some(Time::from_millis(1_780_000_000_000));
+    events.push(Session::Archived { archived, by: "http".into() }.into());
     events
 }
 
@@ -517,7 +519,8 @@ pub fn variant(event: &Event) -> usize {
         Event::Files(Files::SnapshotsAccepted { .. }) => 62,
         Event::Permission(Permission::AnsweredFor { .. }) => 63,
         Event::Compaction(Compaction::AskedWith { .. }) => 64,
+        Event::Session(Session::Archived { .. }) => 65,
     }
 }
 
-pub const VARIANTS: usize = 65;
+pub const VARIANTS: usize = 66;

@@ -22,8 +22,30 @@ const LONGEST_EXTENSION: usize = 8;
 /// Tells the model which agent a prompt mentions.
 const AGENT: &str = include_str!("../../../../../prompts/agent_mention.md");
 
+/// A part of a prompt by which a client names an agent, instead of a mention in the text. [`with_agents`] fills it.
+pub fn agent_part(agent: &str) -> PromptPart {
+    named(format!("@{agent}"), PromptPart::text(""))
+}
+
+/// Fills the parts by which a client names agents. A name that no agent has becomes text.
+pub fn with_agents(setup: &SessionSetup, mut parts: Vec<PromptPart>) -> Vec<PromptPart> {
+    for part in parts.iter_mut().filter(|part| part.text.is_empty()) {
+        let Some(name) = part.name.clone().filter(|name| name.starts_with('@')) else { continue };
+        *part = match name.strip_prefix('@').filter(|agent| is_agent(agent, setup)) {
+            Some(agent) => of_agent(agent),
+            None => PromptPart::text(name),
+        };
+    }
+    parts
+}
+
+fn of_agent(agent: &str) -> PromptPart {
+    let text = AGENT.trim().replace("{agent}", agent);
+    named(format!("@{agent}"), PromptPart::text(text))
+}
+
 /// The parts of a prompt, and the contents that its text mentions. A prompt that begins with `@AGENT`
-/// becomes a task of that agent. Only typed text is searched, no attachments.
+/// becomes a task of that agent, unless a part names the agent. Only typed text is searched, no attachments.
 ///
 /// # Errors
 /// The rules do not allow a resource to be read.
@@ -33,12 +55,18 @@ pub(crate) async fn attached(
 ) -> anyhow::Result<Vec<PromptPart>> {
     let is_typed = |part: &&PromptPart| part.kind == PromptKind::Text && part.name.is_none();
     let texts = || parts.iter().filter(is_typed).map(|part| part.text.as_str());
+    let is_named = |agent: &str| {
+        parts
+            .iter()
+            .any(|part| part.name.as_deref().and_then(|name| name.strip_prefix('@')) == Some(agent))
+    };
     let first = parts.first().filter(is_typed).and_then(|part| task(&part.text, setup));
+    let first = first.filter(|(agent, _)| !is_named(agent));
     let task = first.map(|(agent, task)| (agent.to_owned(), PromptPart::text(task)));
     let mut mentions: Vec<String> = Vec::new();
     let reader = Mentions { setup, is_command: false };
     for mention in texts().flat_map(|text| reader.find(text)) {
-        if !mentions.iter().any(|known| known == mention) {
+        if !mentions.iter().any(|known| known == mention) && !is_named(mention) {
             mentions.push(mention.to_owned());
         }
     }
@@ -136,8 +164,7 @@ impl Mentions<'_> {
             return reader.resource(mention).await;
         }
         if is_agent(mention, self.setup) {
-            let text = AGENT.trim().replace("{agent}", mention);
-            return Ok(vec![named(format!("@{mention}"), PromptPart::text(text))]);
+            return Ok(vec![of_agent(mention)]);
         }
         let Some((path, range)) = self.place(mention) else { return Ok(Vec::new()) };
         match self.file(path, range, reader).await {

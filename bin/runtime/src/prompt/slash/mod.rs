@@ -30,6 +30,8 @@ use leftfold_config::{self as settings, At, Hint, Settings};
 use mention::Mentions;
 use template::Piece;
 
+pub use mention::{agent_part, with_agents};
+
 /// A prompt, and the agent and model that answer it; a command may name its own.
 #[derive(Debug)]
 pub struct Prepared {

@@ -17,7 +17,7 @@ use leftfold_actors::{
 };
 use leftfold_events::event::{Answer, Compaction, PromptPart, Session, SessionChoices, Turn};
 use leftfold_events::rules::Rule;
-use leftfold_events::{Fact, MessageId, Seq, SessionId, State, fold};
+use leftfold_events::{Fact, MessageId, Seq, SessionId, State, Time, fold};
 use leftfold_store::{Inbox, LiveReader, Store};
 use ractor::{Actor, ActorRef, RpcReplyPort};
 
@@ -434,6 +434,18 @@ impl Client {
             Link::There(remote) => return remote.set_rules(&rules, by).await,
         };
         self.set(node, Session::RulesSet { rules, by: by.to_owned() }).await
+    }
+
+    /// Puts the session away, or takes it out again, and waits until that is in the log. False: nothing has changed.
+    ///
+    /// # Errors
+    /// The session died first.
+    pub async fn archive(&self, archived: Option<Time>, by: &str) -> anyhow::Result<bool> {
+        let node = match &self.link {
+            Link::Here { node, .. } => node,
+            Link::There(remote) => return remote.archive(archived, by).await,
+        };
+        self.set(node, Session::Archived { archived, by: by.to_owned() }).await
     }
 
     async fn set(&self, node: &ActorRef<NodeMessage>, configured: Session) -> anyhow::Result<bool> {

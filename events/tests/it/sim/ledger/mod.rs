@@ -198,7 +198,9 @@ impl Ledger {
             Session::Created { .. } | Session::Forked { .. } => held(e.seq == 1, "born twice"),
             Session::Adopted { .. } => held(false, "nothing is forked here"),
             Session::Imported { .. } => held(false, "nothing is imported here"),
-            Session::Configured { .. } | Session::RulesSet { .. } => Ok(()),
+            Session::Configured { .. } | Session::RulesSet { .. } | Session::Archived { .. } => {
+                Ok(())
+            }
             Session::Titled { .. } if e.of.is_none() => Ok(()),
             Session::Titled { .. } => self.find(e, |wait| wait == Wait::Title).map(drop),
             Session::Summarised { .. } => {
