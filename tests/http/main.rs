@@ -8,6 +8,7 @@ mod feed;
 mod front_end;
 mod guard;
 mod hostile;
+mod mcp;
 mod opencode;
 mod page;
 mod plugins;

@@ -68,6 +68,11 @@ const OPERATIONS: &str = "
     GET /formatter
     GET /mcp
     POST /project/git/init
+    POST /mcp
+    POST /mcp/{name}/auth
+    DELETE /mcp/{name}/auth
+    POST /mcp/{name}/auth/callback
+    POST /mcp/{name}/auth/authenticate
     POST /mcp/{name}/connect
     POST /mcp/{name}/disconnect
     GET /project
@@ -345,6 +350,68 @@ fn settings_that_can_change_do() {
         assert_eq!(answer.status, 400, "{body}: {answer:?}");
         assert!(answer.body.contains(says), "{body}: {answer:?}");
     }
+    server.end();
+}
+
+/// Clients get the settings in effect, OpenCode's look included, and no secret.
+#[test]
+fn settings_are_shown_without_secrets() {
+    let canary = |name: &str| format!("canary-{name}-0123456789");
+    let site = site()
+        .env("SITE_KEY", canary("variable"))
+        .setting("/theme", json!("gruvbox"))
+        .setting("/keybinds", json!({ "leader": "ctrl+g", "session_new": "<leader>n" }))
+        .setting("/username", json!("grace"))
+        .setting("/permission", json!({ "bash": { "*": "ask", "git *": "allow" }, "edit": "deny" }))
+        .setting("/agent", json!({ "reader": { "prompt": "Read.", "tools": { "edit": false } } }))
+        .setting("/secrets", json!({ "DEPLOY": canary("secret") }))
+        .setting("/plugin", json!(["a-package@1", ["plugin-program", "--key", canary("plugin")]]))
+        .setting("/provider/keyed", json!({
+            "wire": "openai-chat",
+            "options": { "baseURL": format!("https://me:{}@host/v1", canary("user")), "apiKey": canary("key") },
+        }))
+        .setting("/mcp", json!({
+            "near": { "command": ["server", "--token", canary("flag")], "enabled": false,
+                "environment": { "A": canary("environment") } },
+            "far": { "url": format!("https://host/mcp?api_key={}", canary("query")), "enabled": false,
+                "headers": { "X-Any": canary("header"), "X-Key": "{env:SITE_KEY}" } },
+        }));
+    let stranger = json!({ "theme": "nord", "model": "evil/m", "mcp": { "evil": { "command": ["evil"] } },
+        "permission": { "webfetch": "allow" } });
+    site.file_of_stranger("opencode.json", stranger.to_string());
+    let server = Served::start(&site);
+    let answer = server.get("/config");
+    let shown = answer.ok();
+    assert!(!answer.body.contains("canary") && !answer.body.contains("evil"), "{shown:#}");
+    for (pointer, expected) in [
+        ("/theme", json!("gruvbox")),
+        ("/keybinds/session_new", json!("<leader>n")),
+        ("/username", json!("grace")),
+        ("/model", json!("double/m")),
+        ("/default_agent", json!("build")),
+        ("/snapshot", json!(false)),
+        ("/compaction/auto", json!(true)),
+        (
+            "/permission",
+            json!({ "bash": { "*": "ask", "git *": "allow" }, "edit": { "*": "deny" } }),
+        ),
+        ("/agent/reader", json!({ "prompt": "Read.", "permission": { "edit": { "*": "deny" } } })),
+        ("/plugin", json!(["a-package@1", "plugin-program"])),
+        ("/provider/keyed/options", json!({ "baseURL": "https://***@host/v1", "apiKey": "***" })),
+        (
+            "/mcp/near",
+            json!({ "command": ["server", "--token", "***"], "enabled": false,
+            "environment": { "A": "***" }, "type": "local" }),
+        ),
+        ("/mcp/far/url", json!("https://host/mcp?api_key=***")),
+        ("/mcp/far/headers", json!({ "X-Any": "***", "X-Key": "***" })),
+    ] {
+        assert_eq!(shown.pointer(pointer), Some(&expected), "{pointer}: {shown:#}");
+    }
+    site.trust(&site.project());
+    let trusted = server.get("/config").ok();
+    assert_eq!(trusted["permission"]["webfetch"], json!({ "*": "allow" }), "{trusted:#}");
+    assert_eq!(trusted["mcp"]["evil"]["type"], "local", "{trusted:#}");
     server.end();
 }
 

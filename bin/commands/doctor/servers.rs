@@ -63,7 +63,7 @@ fn add_report(found: &mut Findings, settings: &Settings, report: &ServerReport, 
         }
         ServerStatus::Disabled => found.note(format!("{}: turned off ({place})", report.name)),
         ServerStatus::Idle => found.note(format!("{}: not started ({place})", report.name)),
-        ServerStatus::Failed(why) => found.warning(
+        ServerStatus::NeedsSignIn(why) | ServerStatus::Failed(why) => found.warning(
             format!("{}: {why}", report.name),
             format!("sessions run without its tools until you fix it at {place}"),
         ),

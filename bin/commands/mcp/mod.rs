@@ -58,7 +58,7 @@ fn status(report: &ServerReport) -> (&'static str, Option<&str>) {
         ServerStatus::Connected => ("connected", None),
         ServerStatus::Idle => ("idle", None),
         ServerStatus::Disabled => ("disabled", None),
-        ServerStatus::Failed(why) => ("failed", Some(why)),
+        ServerStatus::NeedsSignIn(why) | ServerStatus::Failed(why) => ("failed", Some(why)),
     }
 }
 

@@ -9,15 +9,22 @@ use crate::source::{Env, set};
 use crate::{schema, secrecy};
 
 /// Names and values.
-type FoundCredentials = Vec<(String, String)>;
+pub type FoundCredentials = Vec<(String, String)>;
+
+/// The credentials in settings that are in no file.
+pub fn credentials_in(settings: &Map<String, Value>) -> FoundCredentials {
+    let mut found = Vec::new();
+    fields(settings, &mut Vec::new(), &mut found);
+    found
+}
 
 impl Settings {
     /// Names and values.
     pub fn credentials(&self, env: Env<'_>) -> FoundCredentials {
-        let mut found = Vec::new();
-        if let Some(Value::Object(all)) = self.tree.as_ref().map(|tree| tree.value()) {
-            fields(&all, &mut Vec::new(), &mut found);
-        }
+        let mut found = match self.tree.as_ref().map(|tree| tree.value()) {
+            Some(Value::Object(all)) => credentials_in(&all),
+            Some(_) | None => Vec::new(),
+        };
         let own = self.providers.values().flat_map(|provider| &provider.env);
         let builtin = self
             .known()

@@ -452,6 +452,19 @@ impl At<Plugin> {
         }
     }
 
+    /// The module, or the program without arguments: they may contain secrets.
+    pub(crate) fn name(&self) -> &str {
+        match &**self {
+            Plugin::Module(name) => name,
+            Plugin::Line(parts) => parts.first().map(At::text).unwrap_or_default(),
+            Plugin::Program(program) => {
+                let parts = program.command.as_ref().map(|line| line.parts()).unwrap_or_default();
+                let named = program.module.as_ref().or(parts.first());
+                named.map(|part| part.as_str()).unwrap_or_default()
+            }
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         const EXPECTED: &str = "a list of a program and its arguments, a package or file of JavaScript, or an object with `command` or `module`";
         let found = match &**self {

@@ -73,6 +73,7 @@ mod tests;
 
 pub use agent::{Agent, BUILT_IN_AGENTS, Command, Mode};
 pub use auth::token_store;
+pub use credentials::{FoundCredentials, credentials_in};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use error::{Error, Hint};
 pub use extensions::{

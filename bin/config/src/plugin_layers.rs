@@ -10,12 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::load::{Layers, load_with};
-use crate::redacted_view::{Spot, VisibleValue, shown};
-use crate::secrecy;
+use crate::redacted_view::{Spot, VisibleValue, object};
 use crate::settings::Settings;
 use crate::source::Env;
 use crate::sources::Layer;
-use crate::tree::{Entry, Node, Tree};
+use crate::tree::{Node, Tree};
 
 impl Layers {
     /// Passes the current settings to the plugin `name`, defined at `place`, and keeps its
@@ -58,51 +57,14 @@ impl Layers {
 
 /// The settings, without secrets.
 fn settings(settings: &Settings) -> Value {
-    let visible = settings.tree.as_ref().and_then(|tree| visible(tree, &Spot::at(&[]), false));
+    let unchanged = |node: &Node, shown| match (shown, &node.tree) {
+        (VisibleValue::Value(value), _) => Some(value).filter(|value| *value == node.value()),
+        (VisibleValue::Written(text, _), Tree::Text(known)) => {
+            Some(text).filter(|text| *text == known.written).map(Value::String)
+        }
+        (VisibleValue::Written(..) | VisibleValue::Hidden { .. }, _) => None,
+    };
+    let tree = settings.tree.as_ref();
+    let visible = tree.and_then(|tree| object(tree, &Spot::at(&[]), false, &unchanged));
     visible.unwrap_or_else(|| Value::Object(Map::new()))
-}
-
-/// `secret`: the key says that the value is a secret.
-fn visible(node: &Node, spot: &Spot, secret: bool) -> Option<Value> {
-    match &node.tree {
-        Tree::Map(entries) => Some(map(entries, spot).into()),
-        Tree::List(items) => {
-            let mut after_flag = false;
-            let item = |(index, node): (usize, &Node)| {
-                let visible = visible(node, &spot.item(index), after_flag);
-                after_flag = node.text().is_some_and(secrecy::is_flag);
-                visible.filter(|visible| is_complete(node, visible))
-            };
-            items.iter().enumerate().map(item).collect::<Option<Vec<_>>>().map(Value::Array)
-        }
-        Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => {
-            match (shown(node, spot, secret), &node.tree) {
-                (VisibleValue::Value(value), _) => {
-                    Some(value).filter(|value| *value == node.value())
-                }
-                (VisibleValue::Written(text, _), Tree::Text(known)) => {
-                    Some(text).filter(|text| *text == known.written).map(Value::String)
-                }
-                (VisibleValue::Written(..) | VisibleValue::Hidden { .. }, _) => None,
-            }
-        }
-    }
-}
-
-fn map(entries: &[Entry], spot: &Spot) -> Map<String, Value> {
-    let open = entries.iter().filter(|entry| !secrecy::has_credential(&entry.key));
-    let visible = |entry: &Entry| {
-        let value = visible(&entry.node, &spot.down(&entry.key), false)?;
-        Some((entry.key.clone(), value))
-    };
-    open.filter_map(visible).collect()
-}
-
-/// Whether nothing is left out of it.
-fn is_complete(node: &Node, visible: &Value) -> bool {
-    let (Tree::Map(entries), Value::Object(fields)) = (&node.tree, visible) else { return true };
-    let complete = |entry: &Entry| {
-        fields.get(&entry.key).is_some_and(|visible| is_complete(&entry.node, visible))
-    };
-    entries.iter().all(complete)
 }

@@ -1,10 +1,10 @@
-//! Lists every current value and its source, without secrets.
+//! Lists every current value and its source, and shows all of them as one object, without secrets.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use leftfold_events::rules::{self, Rule};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Hint, nearest};
 use crate::load::{Layers, load_with};
@@ -256,6 +256,135 @@ impl List {
             item.rule = Some(rule.clone());
         }
     }
+}
+
+/// The text in the place of a secret.
+const MASK: &str = "***";
+
+impl Settings {
+    /// The settings in effect as one object, in the form of a file for OpenCode. Secrets are masked; rules are those that
+    /// count. `default_agent` takes prompts unless settings name another agent.
+    pub fn effective(&self, default_agent: &str, env: Env<'_>) -> Map<String, Value> {
+        let masked = |_: &Node, shown| {
+            Some(match shown {
+                VisibleValue::Value(value) => value,
+                VisibleValue::Written(text, _) => Value::String(text),
+                VisibleValue::Hidden { .. } => MASK.into(),
+            })
+        };
+        let tree = self.tree.as_ref().and_then(|tree| object(tree, &Spot::at(&[]), false, &masked));
+        let Some(Value::Object(mut all)) = tree.or_else(|| Some(json!({}))) else {
+            return Map::new();
+        };
+        for (path, field) in schema::with("x-default") {
+            add_default(&mut all, &path, &field["x-default"]);
+        }
+        add_default(&mut all, &["default_agent"], &default_agent.into());
+        if let Some(name) = self.default_name(env) {
+            add_default(&mut all, &["model"], &name.into());
+        }
+        for key in ["agent", "mode", "command", "mcp", "provider"] {
+            add_default(&mut all, &[key], &json!({}));
+        }
+        all.shift_remove("tools");
+        all.insert("permission".to_owned(), by_permission(&self.rules));
+        let agents = all.get_mut("agent").and_then(Value::as_object_mut);
+        for (name, agent) in agents.into_iter().flatten() {
+            let Some(agent) = agent.as_object_mut() else { continue };
+            agent.shift_remove("tools");
+            agent.shift_remove("permission");
+            let rules = self.rules_of(name);
+            if !rules.is_empty() {
+                agent.insert("permission".to_owned(), by_permission(&rules));
+            }
+        }
+        for (name, server) in
+            all.get_mut("mcp").and_then(Value::as_object_mut).into_iter().flatten()
+        {
+            if let (Some(known), Value::Object(server)) = (self.mcp.get(name), server)
+                && (server.contains_key("command") || server.contains_key("url"))
+            {
+                server.insert("type".to_owned(), known.kind_name().into());
+            }
+        }
+        let plugins = self.plugins.iter().map(|plugin| secrecy::masked(plugin.name()).into());
+        all.insert("plugin".to_owned(), Value::Array(plugins.collect()));
+        if let Some(paths @ Value::Array(_)) = all.get("skills") {
+            let paths = json!({ "paths": paths });
+            all.insert("skills".to_owned(), paths);
+        }
+        all
+    }
+}
+
+/// Sets what nothing sets.
+fn add_default(all: &mut Map<String, Value>, path: &[&str], value: &Value) {
+    let [above @ .., last] = path else { return };
+    let mut holder = all;
+    for key in above {
+        let below = holder.entry(*key).or_insert_with(|| json!({}));
+        let Value::Object(below) = below else { return };
+        holder = below;
+    }
+    if !value.is_null() {
+        holder.entry(*last).or_insert_with(|| value.clone());
+    }
+}
+
+/// Rules as settings write them. The last of those for the same calls counts.
+fn by_permission(rules: &[Rule]) -> Value {
+    let mut all = Map::new();
+    for rule in rules.iter().filter(|rule| !secrecy::has_credential(&rule.pattern)) {
+        // later ones come last
+        let mut patterns = match all.shift_remove(&rule.permission) {
+            Some(Value::Object(patterns)) => patterns,
+            Some(_) | None => Map::new(),
+        };
+        patterns.shift_remove(&rule.pattern);
+        patterns.insert(rule.pattern.clone(), json!(rule.action));
+        all.insert(rule.permission.clone(), patterns.into());
+    }
+    all.into()
+}
+
+/// A tree as JSON. `leaf` gives each value that is neither an object nor a list, or leaves it out; a list is left out with
+/// a part of it. `secret`: the key says that the value is a secret.
+pub(crate) fn object(
+    node: &Node,
+    spot: &Spot,
+    secret: bool,
+    leaf: &dyn Fn(&Node, VisibleValue) -> Option<Value>,
+) -> Option<Value> {
+    match &node.tree {
+        Tree::Map(entries) => {
+            let open = entries.iter().filter(|entry| !secrecy::has_credential(&entry.key));
+            let field = |entry: &Entry| {
+                let value = object(&entry.node, &spot.down(&entry.key), false, leaf)?;
+                Some((entry.key.clone(), value))
+            };
+            Some(Value::Object(open.filter_map(field).collect()))
+        }
+        Tree::List(items) => {
+            let mut after_flag = false;
+            let item = |(index, node): (usize, &Node)| {
+                let value = object(node, &spot.item(index), after_flag, leaf);
+                after_flag = node.text().is_some_and(secrecy::is_flag);
+                value.filter(|value| is_complete(node, value))
+            };
+            items.iter().enumerate().map(item).collect::<Option<Vec<_>>>().map(Value::Array)
+        }
+        Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => {
+            leaf(node, shown(node, spot, secret))
+        }
+    }
+}
+
+/// Whether nothing is left out of it.
+fn is_complete(node: &Node, value: &Value) -> bool {
+    let (Tree::Map(entries), Value::Object(fields)) = (&node.tree, value) else { return true };
+    let complete =
+        |entry: &Entry| fields.get(&entry.key).is_some_and(|value| is_complete(&entry.node, value));
+    entries.iter().all(complete)
 }
 
 pub(crate) fn shown(node: &Node, spot: &Spot, secret: bool) -> VisibleValue {

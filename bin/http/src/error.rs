@@ -41,11 +41,16 @@ impl ApiError {
         Self { status: StatusCode::NOT_FOUND, body }
     }
 
-    /// The settings have no such MCP server.
+    /// There is no such MCP server.
     pub(crate) fn no_server(server: &str) -> Self {
-        let message = format!("the settings have no MCP server `{server}`");
+        let message = format!("the settings have no MCP server `{server}`, and none was added");
         let body = json!({ "_tag": "McpServerNotFoundError", "name": server, "message": message });
         Self { status: StatusCode::NOT_FOUND, body }
+    }
+
+    /// An MCP server has no sign-in, or cannot begin one.
+    pub(crate) fn no_sign_in(why: &str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, body: json!({ "error": why }) }
     }
 
     pub(crate) fn terminal_forbidden(message: &str) -> Self {

@@ -408,7 +408,9 @@ impl Conversation {
                 ServerStatus::Connected => "connected".to_owned(),
                 ServerStatus::Idle => "idle".to_owned(),
                 ServerStatus::Disabled => "disabled".to_owned(),
-                ServerStatus::Failed(why) => format!("failed: {why}"),
+                ServerStatus::NeedsSignIn(why) | ServerStatus::Failed(why) => {
+                    format!("failed: {why}")
+                }
             };
             let names: Vec<&str> = report.tools.iter().map(|tool| tool.name.as_str()).collect();
             text += &format!("  {}\n", clean_line(&format!("{}: {status}", report.name)));

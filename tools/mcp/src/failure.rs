@@ -18,28 +18,37 @@ const LONGEST: usize = 300;
 pub(super) struct Failure {
     /// The reason, in words for people.
     pub(super) why: String,
-    /// The server's `WWW-Authenticate` challenge, if it wants its user to sign in.
+    /// The server's `WWW-Authenticate` challenge, if it sent one.
     pub(super) challenge: Option<String>,
+    /// Whether the server wants its user to sign in.
+    pub(super) wants_sign_in: bool,
+}
+
+impl Failure {
+    /// The server wants its user to sign in.
+    pub(super) fn sign_in(challenge: Option<String>) -> Self {
+        Self { why: SIGN_IN.to_owned(), challenge, wants_sign_in: true }
+    }
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Self {
-        Self { why, challenge: None }
+        Self { why, challenge: None, wants_sign_in: false }
     }
 }
 
 /// Says why a server could not be started.
 pub(super) fn of_start(error: &ClientInitializeError) -> Failure {
     if let Some(challenge) = error.auth_challenge() {
-        return Failure { why: SIGN_IN.to_owned(), challenge: Some(challenge.to_owned()) };
+        return Failure::sign_in(Some(challenge.to_owned()));
     }
     if error.is_authorization_required() {
-        return Failure { why: SIGN_IN.to_owned(), challenge: None };
+        return Failure::sign_in(None);
     }
     format!("no connection: {}", innermost(error)).into()
 }
 
-pub(super) const SIGN_IN: &str = "it requires you to sign in: run `leftfold mcp login` with its name, or set a header for it in settings";
+const SIGN_IN: &str = "it requires you to sign in: run `leftfold mcp login` with its name, or set a header for it in settings";
 
 /// The `WWW-Authenticate` challenge with which the server refused the request, if that is the
 /// error.

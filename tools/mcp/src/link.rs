@@ -15,7 +15,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, Ser
 use tokio::task::JoinSet;
 
 use super::client_handler::ClientHandler;
-use super::failure::{self, Failure, SIGN_IN, challenge, reason};
+use super::failure::{self, Failure, challenge, reason};
 use super::{content, lists};
 
 /// How long a server may take to exit after its input has ended. Many never exit by themselves.
@@ -59,7 +59,7 @@ impl Link {
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, Failure> {
         let info = self.peer.peer_info();
         lists::tools(&self.peer).await.or_else(|error| match challenge(&error) {
-            Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+            Some(wanted) => Err(Failure::sign_in(Some(wanted))),
             None if info.is_some_and(|info| info.capabilities.tools.is_none()) => Ok(Vec::new()),
             None => Err(format!("it does not list its tools: {}", reason(&error)).into()),
         })
@@ -111,7 +111,7 @@ impl Link {
         match self.peer.call_tool(params).await {
             Ok(result) => Ok(Ok(result)),
             Err(error) => match challenge(&error) {
-                Some(wanted) => Err(Failure { why: SIGN_IN.to_owned(), challenge: Some(wanted) }),
+                Some(wanted) => Err(Failure::sign_in(Some(wanted))),
                 None => Ok(Err(reason(&error))),
             },
         }

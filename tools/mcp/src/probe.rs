@@ -107,7 +107,7 @@ pub async fn login(
             None
         }
         Err(Failure { challenge: Some(challenge), .. }) => Some(challenge),
-        Err(Failure { why, challenge: None }) => return Err(why),
+        Err(Failure { why, challenge: None, .. }) => return Err(why),
     };
     oauth::sign_in(url, oauth, challenge.as_deref(), consent).await?;
     probe(spec, directory, &Calls::These(Vec::new()), consent).await

@@ -87,7 +87,7 @@ impl Servers {
             LaunchContext { directory: directory.to_owned(), environment: environment.to_vec() };
         let is_same = |pool: &Pool| pool.root == root && pool.specs().eq(specs);
         let make = || {
-            let server = |spec: &ServerSpec| Server { spec: spec.clone(), root: root.clone() };
+            let server = |spec: &ServerSpec| Server::new(spec.clone(), root.clone());
             let members = Services::new(specs.iter().map(server));
             Pool { root: root.clone(), members, names: Mutex::default() }
         };
@@ -100,9 +100,10 @@ impl Servers {
         self.0.members.ready().await;
     }
 
-    /// Waits until the server of this name has started or failed to.
+    /// Waits until the server of this name has started or failed to. One that has failed a moment ago is tried again.
     pub async fn start(&self, name: &str) {
         if let Some(server) = self.server_named(name) {
+            server.forget_failure();
             server.ready().await;
         }
     }
@@ -157,7 +158,9 @@ impl Servers {
     /// The reasons why servers cannot be used, for people.
     pub fn problems(&self) -> Vec<String> {
         let failed = |report: ServerReport| match report.status {
-            ServerStatus::Failed(why) => Some(format!("MCP server `{}`: {why}", report.name)),
+            ServerStatus::NeedsSignIn(why) | ServerStatus::Failed(why) => {
+                Some(format!("MCP server `{}`: {why}", report.name))
+            }
             ServerStatus::Connected | ServerStatus::Idle | ServerStatus::Disabled => None,
         };
         self.reports().into_iter().filter_map(failed).collect()

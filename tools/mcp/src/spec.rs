@@ -43,6 +43,19 @@ pub enum Endpoint {
     Disabled,
 }
 
+impl ServerSpec {
+    /// Whether its user can sign in: a header in settings replaces that.
+    pub fn has_sign_in(&self) -> bool {
+        let is_token = |name: &str| name.eq_ignore_ascii_case("authorization");
+        match &self.endpoint {
+            Endpoint::Remote { headers, oauth, .. } => {
+                oauth.token_store.is_some() && !headers.iter().any(|(name, _)| is_token(name))
+            }
+            Endpoint::Local { .. } | Endpoint::Unusable(_) | Endpoint::Disabled => false,
+        }
+    }
+}
+
 /// Hides commands, addresses, headers and variables: they may contain secrets.
 impl fmt::Debug for ServerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,6 +81,8 @@ pub enum ServerStatus {
     /// Not started yet, or starting.
     Idle,
     Disabled,
+    /// Its user has to sign in. The text says how.
+    NeedsSignIn(String),
     Failed(String),
 }
 

@@ -146,6 +146,18 @@ impl<S: Service> Supervised<S> {
         let _ = state.wait_for(|state| !state.is_starting()).await;
     }
 
+    /// Has the next caller that needs a service that could not start try again at once.
+    pub fn forget_failure(&self) {
+        self.state.send_if_modified(|state| {
+            let has_failed =
+                matches!(state, State::Failed { failure: Failure { closing: None, .. }, .. });
+            if has_failed {
+                *state = State::Idle;
+            }
+            has_failed
+        });
+    }
+
     async fn start(self: Arc<Self>) {
         let started = self.service.start().await.map(Arc::new);
         let late = started.as_ref().ok().map(Arc::clone);

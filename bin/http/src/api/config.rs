@@ -2,24 +2,23 @@
 //! answer has a key or another secret.
 
 use std::path::Path as FilePath;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::{self, Rule};
-use leftfold_mcp::ServerStatus;
 use leftfold_plugins::Plugins;
 use leftfold_runtime::agents::{self, Agents};
 use leftfold_runtime::gather::Agent;
 use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Row, rows};
 use leftfold_runtime::turn_config::{self, Extensions};
-use leftfold_runtime::{project, redact_output, resolved_settings, session_paths, slash};
+use leftfold_runtime::{project, resolved_settings, session_paths, slash};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Api, Directory, GivenDirectory, JsonBody, Path, blocking, yes};
+use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
 use crate::error::ApiError;
 use crate::opencode::project_id;
 
@@ -56,16 +55,11 @@ pub(super) async fn config(State(api): State<Arc<Api>>, Directory(directory): Di
 
 fn shown(api: &Api, directory: &FilePath, settings: &Settings) -> Map<String, Value> {
     let chosen = api.defaults(directory);
-    let mut config = Map::new();
-    for name in ["agent", "mode", "command"] {
-        config.insert(name.to_owned(), json!({}));
-    }
-    config.insert("plugin".to_owned(), json!([]));
-    let user = std::env::var("USER").unwrap_or_else(|_| "user".to_owned());
-    config.insert("username".to_owned(), user.into());
-    let model = chosen.model.map(|model| model.to_string());
-    if let Some(model) = model.or_else(|| settings.default_name(&model::environment)) {
-        config.insert("model".to_owned(), model.into());
+    let mut config = settings.effective(Agent::DEFAULT, &model::environment);
+    let user = || std::env::var("USER").unwrap_or_else(|_| "user".to_owned()).into();
+    config.entry("username").or_insert_with(user);
+    if let Some(model) = chosen.model {
+        config.insert("model".to_owned(), model.to_string().into());
     }
     if let Some(agent) = chosen.agent {
         config.insert("default_agent".to_owned(), agent.into());
@@ -282,61 +276,6 @@ pub(super) async fn tools(Directory(directory): Directory) -> Answer {
     let missing = blocking(move || Ok(turn_config::missing_tools(&settings, &directory))).await?;
     let names = leftfold_tools::model_tools().map(|tool| tool.name());
     Ok(Json(names.filter(|name| !missing.contains(name)).map(Value::from).collect()))
-}
-
-/// The MCP servers of the directory. None is started for the answer.
-pub(super) async fn servers(Directory(directory): Directory) -> Answer {
-    let settings = settings(&directory).await?;
-    // those that the sessions of the directory share
-    let servers = project::servers(&directory, &settings, &[]);
-    let named = servers.reports().into_iter().map(|report| {
-        let status = match report.status {
-            ServerStatus::Disabled => json!({ "status": "disabled" }),
-            ServerStatus::Failed(why) => {
-                json!({ "status": "failed", "error": redact_output::clean(&why) })
-            }
-            ServerStatus::Connected => json!({ "status": "connected" }),
-            // the first prompt starts it
-            ServerStatus::Idle => json!({ "status": "pending" }),
-        };
-        (report.name, status)
-    });
-    Ok(Json(Value::Object(named.collect())))
-}
-
-/// Starts an MCP server, also one that is disabled in settings. `GET /mcp` says whether it has failed.
-pub(super) async fn connect_server(
-    State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
-    Path(name): Path<String>,
-) -> Answer {
-    switch_server(&api, &directory, &name, true).await
-}
-
-/// Ends an MCP server, and starts it no more for prompts.
-pub(super) async fn disconnect_server(
-    State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
-    Path(name): Path<String>,
-) -> Answer {
-    switch_server(&api, &directory, &name, false).await
-}
-
-async fn switch_server(api: &Api, directory: &FilePath, name: &str, on: bool) -> Answer {
-    let settings = settings(directory).await?;
-    if !settings.mcp.contains_key(name) {
-        return Err(ApiError::no_server(name));
-    }
-    project::switch_server(directory, name, on);
-    let servers = project::servers(directory, &settings, &[]);
-    if on {
-        servers.start(name).await;
-    }
-    // without a use they would end
-    let mut kept = api.servers.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = kept.insert(directory.to_owned(), servers);
-    drop((kept, before));
-    yes()
 }
 
 pub(super) async fn path(Directory(directory): Directory) -> Answer {

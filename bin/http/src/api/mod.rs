@@ -7,6 +7,7 @@ mod files;
 mod keys;
 mod listed;
 mod lists;
+mod mcp;
 mod pages;
 mod prompt;
 mod questions;
@@ -73,7 +74,8 @@ pub(crate) struct Api {
     pub(crate) controls: control::ControlQueue,
     terminals: terminals::Terminals,
     sign_ins: Mutex<sign_in::PendingSignIns>,
-    /// The MCP servers of directories in which a client has turned one on or off.
+    mcp_sign_ins: mcp::PendingSignIns,
+    /// The MCP servers of directories in which a client has added one or turned one on or off.
     servers: Mutex<HashMap<PathBuf, Servers>>,
     /// Memory for bodies, in KiB.
     bodies: Semaphore,
@@ -93,6 +95,7 @@ impl Api {
             controls: control::ControlQueue::default(),
             terminals: terminals::Terminals::default(),
             sign_ins: Mutex::default(),
+            mcp_sign_ins: mcp::PendingSignIns::default(),
             servers: Mutex::default(),
             bodies: Semaphore::new(ALL_BODIES / KIB),
             runs: Runs::default(),
@@ -134,6 +137,13 @@ impl Api {
     fn project_changed(&self, directory: &path::Path, worktree: &path::Path) {
         let (directory, project) = (directory.display().to_string(), config::project_at(worktree));
         self.feed.announce(&directory, "project.updated", project);
+    }
+
+    /// Keeps the MCP servers of a directory running: without a use they would end.
+    fn hold_servers(&self, directory: &path::Path, servers: Servers) {
+        let mut held = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = held.insert(directory.to_owned(), servers);
+        drop((held, before));
     }
 
     /// Removes a root session with its subagents.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{
     Api, Directory, GivenDirectory, JsonBody, Named, NewProject, Path, Query, config, control,
-    events, files, keys, lists, pages, prompt, questions, sessions, sign_in, terminals, vcs,
+    events, files, keys, lists, mcp, pages, prompt, questions, sessions, sign_in, terminals, vcs,
 };
 use crate::error::ApiError;
 use crate::front::Front;
@@ -147,9 +147,14 @@ fn table() -> Vec<Route> {
         route(Web, Get, "/skill", List, lists::skills),
         route(Terminal, Get, "/lsp", List, lists::language_servers),
         route(Terminal, Get, "/formatter", List, lists::formatters),
-        route(Terminal, Get, "/mcp", Object, config::servers),
-        route(Web, Post, "/mcp/{name}/connect", True, config::connect_server),
-        route(Web, Post, "/mcp/{name}/disconnect", True, config::disconnect_server),
+        route(Terminal, Get, "/mcp", Object, mcp::list),
+        route(Sdk, Post, "/mcp", Object, mcp::add),
+        route(Sdk, Post, "/mcp/{name}/auth", Object, mcp::authorize),
+        route(Sdk, Delete, "/mcp/{name}/auth", Object, mcp::forget),
+        route(Sdk, Post, "/mcp/{name}/auth/callback", Object, mcp::callback),
+        route(Sdk, Post, "/mcp/{name}/auth/authenticate", Object, mcp::authenticate),
+        route(Web, Post, "/mcp/{name}/connect", True, mcp::connect),
+        route(Web, Post, "/mcp/{name}/disconnect", True, mcp::disconnect),
         route(Sdk, Get, "/experimental/tool/ids", List, config::tools),
         route(Web, Get, "/experimental/tool", List, lists::tools),
         route(Terminal, Get, "/experimental/capabilities", Object, config::capabilities),

@@ -14,7 +14,7 @@ use leftfold_tools::Workspace;
 
 use crate::agents::Agents;
 use crate::gather::TurnSettings;
-use crate::project::{Project, remote_servers, servers};
+use crate::project::{Project, remote_servers, servers, with_secrets_of_added};
 use crate::quota::PromptQuota;
 use crate::resolved_settings::ResolvedSettings;
 use crate::session_paths::SessionPlace;
@@ -100,7 +100,8 @@ impl SessionSetup {
         let in_force = turn_settings.options.restricting().flatten();
         workspace.guarded =
             leftfold_tools::guarded(of_agents.iter().chain(&turn_settings.rules).chain(in_force));
-        workspace.secrets = secrets::known(&settings, &leftfold_config::environment)?;
+        let known = secrets::known(&settings, &leftfold_config::environment)?;
+        workspace.secrets = with_secrets_of_added(known, &project.directory)?;
         workspace.subagents =
             turn_settings.subagents.iter().map(|(name, _)| name.clone()).collect();
         workspace.sandbox.clone_from(&turn_settings.options.sandbox);

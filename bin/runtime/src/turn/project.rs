@@ -8,7 +8,7 @@ use leftfold_config::Settings;
 use leftfold_events::event::SessionChoices;
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::{Options, Sources as TurnSources};
-use leftfold_events::{Envelope, Seq, SessionId};
+use leftfold_events::{Envelope, Secrets, Seq, SessionId};
 use leftfold_mcp::{Endpoint, ServerSpec, Servers};
 use leftfold_plugins::Plugins;
 use leftfold_tools::{OutputLimits, Workspace};
@@ -17,7 +17,9 @@ use crate::Usage;
 use crate::executors::NO_PROJECT;
 use crate::gather::{Named, Sources};
 use crate::session_paths::{self, SessionPlace};
-use crate::{executors, formatting, language_servers, model, search, specs, warnings};
+use crate::{
+    executors, formatting, language_servers, model, redact_output, search, specs, warnings,
+};
 
 /// The ids of this process, each greater than the one before.
 static IDS: Mutex<ulid::Generator> = Mutex::new(ulid::Generator::new());
@@ -207,6 +209,68 @@ pub fn switch_server(directory: &Path, name: &str, on: bool) {
     switched.insert((directory.to_owned(), name.to_owned()), on);
 }
 
+/// An MCP server that a client has added.
+struct AddedServer {
+    spec: ServerSpec,
+    /// The credentials for it.
+    secrets: Secrets,
+}
+
+/// MCP servers that clients have added, by directory.
+static ADDED: Mutex<BTreeMap<PathBuf, Vec<AddedServer>>> = Mutex::new(BTreeMap::new());
+
+/// Servers that clients may add to a directory.
+const MAX_ADDED: usize = 32;
+
+/// Adds an MCP server on another machine to a directory, until this process ends. The next prompt there has it. `secrets`
+/// are the credentials for it.
+///
+/// # Errors
+/// The directory has as many added servers as it may have.
+pub fn add_server(directory: &Path, spec: ServerSpec, secrets: Secrets) -> Result<(), Usage> {
+    redact_output::learn(&secrets);
+    let mut all = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
+    let added = all.entry(directory.to_owned()).or_default();
+    added.retain(|known| known.spec.name != spec.name);
+    if added.len() >= MAX_ADDED {
+        return Err(Usage(format!(
+            "{MAX_ADDED} MCP servers were added to {} already: name them in leftfold.json",
+            directory.display()
+        )));
+    }
+    added.push(AddedServer { spec, secrets });
+    Ok(())
+}
+
+/// What `see` sees of the servers that clients have added to a directory.
+fn added<T>(directory: &Path, see: impl Fn(&AddedServer) -> T) -> Vec<T> {
+    let added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
+    added.get(directory).into_iter().flatten().map(see).collect()
+}
+
+/// The names of the MCP servers that clients have added to a directory.
+pub(crate) fn added_names(directory: &Path) -> Vec<String> {
+    added(directory, |server| server.spec.name.clone())
+}
+
+/// `known` and the credentials for MCP servers that clients have added to a directory.
+///
+/// # Errors
+/// Gigabytes of values.
+pub(crate) fn with_secrets_of_added(known: Secrets, directory: &Path) -> anyhow::Result<Secrets> {
+    let all = added(directory, |server| server.secrets.clone());
+    all.iter().try_fold(known, |known, more| Ok(known.with_all_of(more)?))
+}
+
+/// The MCP server of this name in settings, or that a client has added, turned on whatever settings say.
+pub fn server(directory: &Path, settings: &Settings, name: &str) -> Option<ServerSpec> {
+    if let Some(mcp) = settings.mcp.get(name) {
+        return Some(specs::switched(name, mcp, settings, true));
+    }
+    let all = added(directory, |server| server.spec.clone());
+    all.into_iter().find(|spec| spec.name == name)
+}
+
 /// The MCP servers of a project at an executor: those that are on other machines. No program of this machine is
 /// started for it.
 pub(crate) fn remote_servers(settings: &Settings) -> Servers {
@@ -220,13 +284,22 @@ pub(crate) fn remote_servers(settings: &Settings) -> Servers {
     Servers::of(Path::new(NO_PROJECT), &settings.environment(), &elsewhere)
 }
 
-/// The MCP servers in settings, and those that a client `handed` over, which win.
+/// The MCP servers in settings, those that clients have added, and those that a client `handed` over, which win.
 pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> Servers {
     let switched = SWITCHED.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let own = settings.mcp.iter().map(|(name, mcp)| {
         let on = switched.get(&(directory.to_owned(), name.clone())).copied();
         specs::switched(name, mcp, settings, on.unwrap_or_else(|| mcp.is_enabled()))
     });
+    let more = added(directory, |server| server.spec.clone()).into_iter();
+    let more = more.filter(|spec| !settings.mcp.contains_key(&spec.name)).map(|spec| {
+        let spec = specs::supplied(spec, settings);
+        match switched.get(&(directory.to_owned(), spec.name.clone())) {
+            Some(false) => ServerSpec { endpoint: Endpoint::Disabled, ..spec },
+            Some(true) | None => spec,
+        }
+    });
+    let own = own.chain(more);
     let own = own.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let handed = handed.iter().map(|spec| specs::supplied(spec.clone(), settings));
     let specs: Vec<ServerSpec> = own.chain(handed).collect();

@@ -4,7 +4,7 @@ use leftfold_events::event::{PromptKind, PromptPart};
 
 use super::{Call, template};
 use crate::Usage;
-use crate::project::Project;
+use crate::project::{Project, added_names};
 use crate::session_setup::SessionSetup;
 use leftfold_config::Settings;
 
@@ -17,7 +17,9 @@ pub(super) fn call(
 ) -> Option<Call> {
     let known = settings.mcp.keys().map(String::as_str);
     let handed = project.servers.iter().map(|server| server.name.as_str());
-    let (server, prompt) = known.chain(handed).find_map(|server| {
+    let added = added_names(&project.directory);
+    let added = added.iter().map(String::as_str);
+    let (server, prompt) = known.chain(handed).chain(added).find_map(|server| {
         let prompt = word.strip_prefix(server)?.strip_prefix(':')?;
         (!prompt.is_empty()).then_some((server, prompt))
     })?;
