@@ -7,7 +7,7 @@ use anyhow::bail;
 use leftfold_events::event::{Access, CallSpec};
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::sandbox;
-use leftfold_events::turn_config::Options;
+use leftfold_events::turn_config::{Options, RuleSource, Sources};
 use leftfold_events::{Json, Seq, TurnConfig, fold, judge};
 use leftfold_store::Reader;
 use leftfold_tools::Workspace;
@@ -24,6 +24,7 @@ use leftfold_runtime::session_paths::{self, SessionPlace};
 use leftfold_runtime::socket::RpcError;
 use leftfold_runtime::socket::question::{Search, Which};
 use leftfold_view::clean::visible_line;
+use leftfold_view::configuration;
 
 const ANSWER: &str = "_leftfold/answer";
 
@@ -167,6 +168,10 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
         said["permission"] = json!(access.permission);
         said["patterns"] = json!(access.patterns);
     }
+    let source = rule.as_ref().and_then(|rule| configuration::of_rule(&config, rule));
+    if let Some(source) = source {
+        said["source"] = json!(source);
+    }
     if rule.is_some_and(|rule| config.options.approved.contains(&rule)) {
         said["approved"] = json!(true);
     }
@@ -236,11 +241,18 @@ fn in_force(args: &PermissionCheck, workspace: &mut Workspace) -> anyhow::Result
         None => agents.default(&settings)?,
     };
     let said = agents::rules(&settings, agent, &[]);
-    let mut restrictions = agents.restrictions(&settings, agent);
+    let mut sources = Sources::default();
+    let places = agents::rule_sources(&settings, agent, &[]).into_iter().map(|place| (1, place));
+    sources.rules = RuleSource::all([(rules.len(), String::new())].into_iter().chain(places));
+    let placed = agents.placed_restrictions(&settings, agent);
+    let places = placed.iter().flatten().map(|(_, place)| (1, place.clone()));
+    sources.restrictions = RuleSource::all(places);
+    let mut restrictions: Vec<Vec<Rule>> =
+        placed.into_iter().map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect();
     restrictions.extend(agents::about_tool(agent, &said, &args.permission).map(|rule| vec![rule]));
     rules.extend(said);
     let approved = approvals::of(&workspace.worktree).approved;
-    let options =
-        Options { restrictions, approved, sandbox: Some(of_machine), ..Options::default() };
+    let sandbox = Some(of_machine);
+    let options = Options { restrictions, approved, sandbox, sources, ..Options::default() };
     Ok(TurnConfig { rules, options, ..TurnConfig::default() })
 }

@@ -3,6 +3,7 @@
 
 mod auth;
 mod bad_input;
+mod claude_settings;
 mod commands;
 mod completions;
 mod config;

@@ -57,7 +57,7 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
     }
     // a run says how many settings it leaves out, and commands that look at them name each, with the way to trust them
     let ran = site.run(&["run", "Hello"]).ok();
-    assert!(ran.stderr.contains("so 29 of its settings have no effect"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("so 33 of its settings have no effect"), "{}", ran.stderr);
     let named = site.run(&["agents"]).ok().stderr;
     for key in [
         "model",
@@ -67,6 +67,8 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
         "plugin[1]",
         "mcp.local",
         "mcp.remote",
+        "mcp.of-claude",
+        "mcp.far",
         "instructions[0]",
         "instructions[1]",
         "instructions[2]",

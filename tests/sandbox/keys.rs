@@ -22,7 +22,6 @@ const HIDDEN: &[&str] = &[
     ".boto",
     ".cache/huggingface/token",
     ".cargo/credentials.toml",
-    ".claude/settings.json",
     ".claude.json",
     ".codex/auth.json",
     ".composer/auth.json",
@@ -106,6 +105,7 @@ const HIDDEN: &[&str] = &[
 const WITH_KEYS: &[(&str, &str)] = &[
     (".bashrc", "export OPENAI_API_KEY=PRIVATE-0123456789"),
     (".bundle/config", "BUNDLE_GEMS__EXAMPLE__COM: \"PRIVATE-0123456789\""),
+    (".claude/settings.json", "{\"env\": {\"TOKEN\": \"PRIVATE-0123456789\"}}"),
     (".config/fish/config.fish", "set -gx GITHUB_TOKEN PRIVATE-0123456789"),
     (".config/pip/pip.conf", "index-url = https://me:PRIVATE-0123456789@example.com/simple"),
     (

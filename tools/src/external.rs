@@ -62,9 +62,14 @@ pub fn plain_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> Stri
 
 /// Whether [`tool_name`] can give this name to a tool of `owner`.
 pub fn may_belong(name: &str, owner: &str) -> bool {
-    let mut prefix = name_prefix(owner);
-    prefix.truncate(LONGEST - DIGITS - 1);
-    name.starts_with(&prefix)
+    name.starts_with(&name_beginning(owner, ""))
+}
+
+/// The beginning of every name that [`tool_name`] can give to a tool of `owner` whose own name begins so.
+pub fn name_beginning(owner: &str, tool: &str) -> String {
+    let mut beginning = name_prefix(owner) + &plain(tool);
+    beginning.truncate(LONGEST - DIGITS - 1);
+    beginning
 }
 
 /// The prefix of the names of all tools of `owner`.

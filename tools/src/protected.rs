@@ -14,10 +14,13 @@ use crate::user_places::{self, real};
 use crate::{Error, UserFolders, Workspace, paths};
 
 /// Settings, agents, commands, plugins and skills of a project, in its folder or a folder below it.
-pub(crate) const SETTINGS: [&str; 8] = [
+pub(crate) const SETTINGS: [&str; 11] = [
     ".agents/skills",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
     ".claude/skills",
     ".leftfold",
+    ".mcp.json",
     ".opencode",
     "leftfold.json",
     "leftfold.jsonc",

@@ -17,8 +17,8 @@ pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &
         found.note(line);
     }
     for source in &diagnosis.sources {
-        let file = if source.own { "" } else { " (written for OpenCode)" };
-        found.fine(format!("{}{file}", source.name));
+        let agent = source.written_for().map(|agent| format!(" (written for {agent})"));
+        found.fine(format!("{}{}", source.name, agent.unwrap_or_default()));
     }
     if diagnosis.sources.is_empty() && diagnosis.errors.is_empty() {
         found.note("no settings files found; the defaults apply");
@@ -71,7 +71,7 @@ fn advice(error: &Error) -> &'static str {
     }
 }
 
-/// Settings written for OpenCode that Leftfold does not have, one note for each file.
+/// Settings written for other agents that Leftfold does not have, one note for each file.
 fn idle(found: &mut Findings, diagnosis: &Diagnosis) {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (place, key) in &diagnosis.idle {

@@ -1,4 +1,4 @@
-//! Every problem in settings, for `leftfold doctor`: errors of each source, keys of OpenCode that have no effect,
+//! Every problem in settings, for `leftfold doctor`: errors of each source, keys of other agents that have no effect,
 //! and the risks in files that came with a project.
 
 use std::path::Path;
@@ -44,6 +44,7 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
         match load::read(&document, env, layers.providers, &diagnosis.trust) {
             Ok(part) => {
                 diagnosis.idle.extend(idle(&part.node));
+                diagnosis.idle.extend(part.reading.unread.iter().cloned());
                 parts.push(part);
             }
             Err(error) => diagnosis.errors.push(error),

@@ -313,7 +313,12 @@ impl Line {
 
 impl At<Line> {
     fn check(&self) -> Result<(), Error> {
-        let first = self.parts().first().map(|part| part.trim());
+        let first = self.parts().first();
+        // a variable that is not set is reported where the program would start
+        if first.is_some_and(|part| !part.unset_variables().is_empty()) {
+            return Ok(());
+        }
+        let first = first.map(|part| part.trim());
         no_program(first).map_or(Ok(()), |found| {
             Err(self.wrong("a list of the program and its arguments", found))
         })

@@ -14,7 +14,7 @@ use crate::sandbox::SandboxMode;
 use crate::schema;
 use crate::settings::Settings;
 use crate::source::{Source, SourceKind};
-use crate::sources::{Document, FoundSources};
+use crate::sources::{Document, Format, FoundSources};
 
 /// The value of every variable, and the content of every file that is none of the project's.
 pub const CANARY: &str = "canary-of-the-user";
@@ -83,9 +83,17 @@ fn document(path: &Path, text: &str, of_project: bool) -> Document {
     let base = path.parent().unwrap_or(path).to_owned();
     let name = path.display().to_string();
     let home = Some("/home/user".into());
+    let format = if text.starts_with("---") {
+        Format::Markdown(Entered::agent("build"))
+    } else if text.starts_with("{\"permissions\"") {
+        Format::ClaudeRules { here: base.clone(), worktree: base.clone() }
+    } else if text.starts_with("{\"mcpServers\"") {
+        Format::ClaudeServers
+    } else {
+        Format::Settings
+    };
     let source = Source { name, base, own: true, kind: SourceKind::File, of_project, home };
-    let entered = text.starts_with("---").then(|| Entered::agent("build"));
-    Document { source: Arc::new(source), text: text.to_owned(), entered }
+    Document { source: Arc::new(source), text: text.to_owned(), format }
 }
 
 fn load(

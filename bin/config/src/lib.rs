@@ -1,6 +1,6 @@
 //! Settings: finds, reads and merges them, and resolves the model to use.
 //!
-//! Files are JSON with comments, or Markdown for agents and commands. Each source is checked by
+//! Files are JSON with comments, Markdown for agents and commands, or those of Claude Code. Each source is checked by
 //! itself, so that an overriding file hides no error, and then merged into the ones before: objects
 //! are merged, `plugin` and `instructions` joined, permission rules put after the earlier ones, and
 //! everything else replaced. [`load`](load()) reads files and the given variables, and changes
@@ -14,7 +14,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | `source`, `sources` | where settings come from, and in which order |
-//! | `tree`, `markdown`, `legacy` | a source as a tree of values with their places |
+//! | `tree`, `markdown`, `legacy`, `claude_code` | a source as a tree of values with their places |
 //! | `typed` | a tree read into Rust types by serde |
 //! | `settings`, `provider`, `agent`, `extensions`, `permission` | these types |
 //! | `keys` | the keys of the conversation |
@@ -35,6 +35,7 @@
 
 mod agent;
 pub mod auth;
+mod claude_code;
 mod credentials;
 mod error;
 mod extensions;

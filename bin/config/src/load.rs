@@ -9,14 +9,15 @@ use std::time::SystemTime;
 use leftfold_events::providers::KnownProviders;
 
 use crate::auth::Keys;
+use crate::claude_code::{self, Reading};
 use crate::error::{Error, quoted};
 use crate::files::{self, Noted};
 use crate::models_dev::{self, ListSource};
 use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
 use crate::source::{Env, SettingPlace, Source, SourceKind, environment};
-use crate::sources::{self, Document, FoundSources, Layer};
-use crate::tree::{self, Node, References, Tree};
+use crate::sources::{self, Document, Format, FoundSources, Layer};
+use crate::tree::{self, Node, Notation, References, Tree};
 use crate::trust::{Trust, TrustItem};
 use crate::trust_files::Files;
 use crate::typed::{self, LeftOutKey};
@@ -58,14 +59,28 @@ pub(crate) struct ReadSource {
     /// Without the keys that are left out.
     pub(crate) node: Node,
     left_out: Vec<LeftOutKey>,
+    pub(crate) reading: Reading,
 }
 
 /// The settings of one source, before they are read into types.
 pub(crate) fn parse(document: &Document, references: References<'_>) -> Result<Node, Error> {
-    let Document { source, text, entered } = document;
-    let mut node = match entered {
-        Some(entered) => markdown::parse(text, source, entered)?,
-        None => tree::parse(text, source, references)?,
+    parse_with(document, references, &mut Reading::default())
+}
+
+fn parse_with(
+    document: &Document,
+    references: References<'_>,
+    reading: &mut Reading,
+) -> Result<Node, Error> {
+    let Document { source, text, format } = document;
+    let json = |notation| tree::parse(text, source, notation, references);
+    let mut node = match format {
+        Format::Settings => json(Notation::Braces)?,
+        Format::Markdown(entered) => markdown::parse(text, source, entered)?,
+        Format::ClaudeServers => claude_code::servers(json(Notation::Shell)?, reading),
+        Format::ClaudeRules { here, worktree } => {
+            claude_code::permissions(json(Notation::Literal)?, (here, worktree), reading)?
+        }
     };
     legacy::translate(&mut node);
     sandbox::spread(&mut node);
@@ -141,10 +156,11 @@ pub(crate) fn read(
     trust: &Trust,
 ) -> Result<ReadSource, Error> {
     let source = &document.source;
+    let mut reading = Reading::default();
     // if nothing needs trust, nothing is trusted either: references lead out of the project even where they have no
     // effect
     let mut node = if needs_review(source) && !trust.is_given() {
-        let mut node = parse(document, References::Within(&trust.worktree))?;
+        let mut node = parse_with(document, References::Within(&trust.worktree), &mut reading)?;
         trust_review::take_unknown(&mut node);
         // an error is reported although its setting is left out; one that follows from a reference
         // without its value is none
@@ -154,13 +170,13 @@ pub(crate) fn read(
         trust_review::strip(&mut node, &trust.worktree, &trust.own);
         node
     } else {
-        parse(document, References::All(env))?
+        parse_with(document, References::All(env), &mut reading)?
     };
     let (settings, left_out) = typed::read::<Settings>(&node)?;
     settings.check(providers)?;
     let places: Vec<SettingPlace> = left_out.iter().map(|(place, _)| place.clone()).collect();
     node.remove(&places);
-    Ok(ReadSource { source: Arc::clone(source), settings, node, left_out })
+    Ok(ReadSource { source: Arc::clone(source), settings, node, left_out, reading })
 }
 
 /// Reads all settings that apply in `directory`, and the stored keys. `env` gives the variables:
@@ -299,13 +315,28 @@ pub(crate) fn merge(
     let mut own: Option<Node> = None;
     let mut left_out = Vec::new();
     let mut of_project = Vec::new();
+    let mut of_claude = Vec::new();
+    // the last rules whose order counts for nothing: their folder and owner, and where they begin
+    let mut unordered: Option<((PathBuf, bool), usize)> = None;
     for mut part in parts {
         if part.source.of_project {
             for key in [quota::KEY, models_dev::KEY] {
                 of_project.extend(part.node.take(key).map(|place| (place, key)));
             }
         }
+        let start = rules.placed_rules.len();
         rules.append_rules(&part.settings);
+        unordered = part.reading.unordered.map(|folder| {
+            let whose = (folder, part.source.of_project);
+            match unordered.take() {
+                Some((same, start)) if same == whose => (same, start),
+                Some(_) | None => (whose, start),
+            }
+        });
+        if let Some((_, start)) = &unordered {
+            rules.placed_rules[*start..].sort_by_key(|placed| placed.rule.action);
+        }
+        of_claude.extend(part.reading.warnings);
         if !part.source.of_project {
             add(&mut own, part.node.clone());
         }
@@ -347,6 +378,7 @@ pub(crate) fn merge(
     settings.trust = trust;
     settings.choose_rules();
     settings.warnings.extend(warnings);
+    settings.warnings.extend(of_claude);
     settings.warnings.extend(without_meaning(&left_out));
     settings.warnings.extend(of_project.iter().map(|(place, key)| {
         format!("{place}: `{key}` counts only in your own settings, and has no effect here")

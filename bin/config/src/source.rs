@@ -54,6 +54,16 @@ pub struct Source {
 }
 
 impl Source {
+    /// The agent that it was written for, if that is not Leftfold.
+    pub fn written_for(&self) -> Option<&'static str> {
+        let is_claude = self.name.ends_with("/.mcp.json") || self.base.ends_with(".claude");
+        match (self.own, is_claude) {
+            (true, _) => None,
+            (false, true) => Some("Claude Code"),
+            (false, false) => Some("OpenCode"),
+        }
+    }
+
     /// The path that `text` names in this source; `~/` is the home folder.
     pub fn path(&self, text: &str) -> PathBuf {
         self.base.join(expand(text, self.home.as_deref()))

@@ -23,6 +23,10 @@ const PROJECT_OPENCODE: [&str; 4] =
 const PROJECT_OWN: [&str; 4] =
     ["leftfold.json", "leftfold.jsonc", ".leftfold/leftfold.json", ".leftfold/leftfold.jsonc"];
 
+/// Claude Code's files of MCP servers and of permission rules, in each folder of a project.
+const CLAUDE_SERVERS: &str = ".mcp.json";
+const CLAUDE_RULES: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
 /// The most bytes of all agents and commands in Markdown files of a project.
 const MAX_MARKDOWN: u64 = 16 * 1024 * 1024;
 
@@ -42,8 +46,20 @@ pub(crate) struct Layer {
 pub(crate) struct Document {
     pub(crate) source: Arc<Source>,
     pub(crate) text: String,
-    /// The entry that it defines, if it is Markdown.
-    pub(crate) entered: Option<Entered>,
+    pub(crate) format: Format,
+}
+
+/// What the text of a source is.
+#[derive(Clone)]
+pub(crate) enum Format {
+    /// JSON with the keys of settings.
+    Settings,
+    /// Markdown that defines this entry.
+    Markdown(Entered),
+    /// MCP servers of Claude Code.
+    ClaudeServers,
+    /// Permission rules of Claude Code. Relative paths in them start in a folder of the worktree.
+    ClaudeRules { here: PathBuf, worktree: PathBuf },
 }
 
 /// Reads all sources that apply in `directory` with these `layers`, weakest first.
@@ -84,6 +100,12 @@ pub(crate) fn read_all(
         .or_else(|| all.home.as_ref().map(|home| home.join(".config")));
     let home = all.home.clone();
     let named = |variable| Some(directory.join(expand(&given(env, variable)?, home.as_deref())));
+    if let Some(home) = &home {
+        let path = home.join(CLAUDE_RULES[0]);
+        let (here, worktree) = (directory.clone(), all.worktree.clone());
+        let format = Format::ClaudeRules { here, worktree };
+        all.add_existing(&path, (false, Owner::User), format)?;
+    }
     if let Some(config) = config {
         let (theirs, ours) = (config.join("opencode"), config.join("leftfold"));
         all.folder(&theirs, (&OPENCODE, false), &theirs, Owner::User)?;
@@ -93,11 +115,18 @@ pub(crate) fn read_all(
     if let Some(path) = named("OPENCODE_CONFIG")
         && let Some(text) = existing(&path, None)?
     {
-        all.file(&path, (false, Owner::User), text, None);
+        all.file(&path, (false, Owner::User), text, Format::Settings);
     }
     all.root_agents()?;
     for folder in outermost_first(&directory, &all.worktree.clone()) {
         let (theirs, ours) = (folder.join(".opencode"), folder.join(".leftfold"));
+        let foreign = (false, Owner::Project);
+        all.add_existing(&folder.join(CLAUDE_SERVERS), foreign, Format::ClaudeServers)?;
+        for name in CLAUDE_RULES {
+            let (here, worktree) = (folder.to_owned(), all.worktree.clone());
+            let format = Format::ClaudeRules { here, worktree };
+            all.add_existing(&folder.join(name), foreign, format)?;
+        }
         all.folder(folder, (&PROJECT_OPENCODE, false), &theirs, Owner::Project)?;
         all.folder(folder, (&PROJECT_OWN, true), &ours, Owner::Project)?;
     }
@@ -109,25 +138,29 @@ pub(crate) fn read_all(
     for Layer { plugin, of_project, own, value } in layers {
         let name = format!("plugin {plugin}");
         let owner = if *of_project { Owner::Project } else { Owner::User };
-        all.add((name, SourceKind::Plugin), (&directory, *own, owner), value.to_string(), None);
+        let (text, format) = (value.to_string(), Format::Settings);
+        all.add((name, SourceKind::Plugin), (&directory, *own, owner), text, format);
     }
     if let Some(text) = given(env, "OPENCODE_CONFIG_CONTENT") {
         let name = "OPENCODE_CONFIG_CONTENT".to_owned();
-        all.add((name, SourceKind::Variable), (&directory, false, Owner::User), text, None);
+        let owner = (&*directory, false, Owner::User);
+        all.add((name, SourceKind::Variable), owner, text, Format::Settings);
     }
     if let Some(path) = named("LEFTFOLD_CONFIG") {
         let text = read_text(&path).map_err(|error| unreadable(path.clone(), &error, true))?;
         let is_theirs = path.file_name().is_some_and(|name| OPENCODE.iter().any(|n| name == *n));
-        all.file(&path, (!is_theirs, Owner::User), text, None);
+        all.file(&path, (!is_theirs, Owner::User), text, Format::Settings);
     }
     if let Some(text) = given(env, "LEFTFOLD_CONFIG_CONTENT") {
         let name = "LEFTFOLD_CONFIG_CONTENT".to_owned();
-        all.add((name, SourceKind::Variable), (&directory, true, Owner::User), text, None);
+        let owner = (&*directory, true, Owner::User);
+        all.add((name, SourceKind::Variable), owner, text, Format::Settings);
     }
     if let Some(mode) = given(env, "LEFTFOLD_SANDBOX") {
         let name = "LEFTFOLD_SANDBOX".to_owned();
         let text = json!({ "sandbox": mode.trim() }).to_string();
-        all.add((name, SourceKind::Variable), (&directory, true, Owner::User), text, None);
+        let owner = (&*directory, true, Owner::User);
+        all.add((name, SourceKind::Variable), owner, text, Format::Settings);
     }
     if let [first, rest @ ..] = all.left_out.as_slice() {
         let more =
@@ -188,12 +221,7 @@ impl Gathered {
         owner: Owner,
     ) -> Result<(), Error> {
         for path in names.iter().map(|name| folder.join(name)) {
-            if self.leads_out(&path, owner) {
-                continue;
-            }
-            if let Some(text) = self.existing(&path, owner)? {
-                self.file(&path, (own, owner), text, None);
-            }
+            self.add_existing(&path, (own, owner), Format::Settings)?;
         }
         let found = markdown::find(markdown, self.root(owner))
             .map_err(|error| unreadable(markdown.to_owned(), &error, false))?;
@@ -254,8 +282,24 @@ impl Gathered {
                 }
             }
             if let Some(text) = self.existing(&path, owner)? {
-                self.file(&path, (own, owner), text, Some(entered));
+                self.file(&path, (own, owner), text, Format::Markdown(entered));
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a file, if it exists and no link leads out of the project.
+    fn add_existing(
+        &mut self,
+        path: &Path,
+        (own, owner): (bool, Owner),
+        format: Format,
+    ) -> Result<(), Error> {
+        if self.leads_out(path, owner) {
+            return Ok(());
+        }
+        if let Some(text) = self.existing(path, owner)? {
+            self.file(path, (own, owner), text, format);
         }
         Ok(())
     }
@@ -292,15 +336,9 @@ impl Gathered {
         leads_out
     }
 
-    fn file(
-        &mut self,
-        path: &Path,
-        (own, owner): (bool, Owner),
-        text: String,
-        entered: Option<Entered>,
-    ) {
+    fn file(&mut self, path: &Path, (own, owner): (bool, Owner), text: String, format: Format) {
         let base = path.parent().unwrap_or(path);
-        self.add((path.display().to_string(), SourceKind::File), (base, own, owner), text, entered);
+        self.add((path.display().to_string(), SourceKind::File), (base, own, owner), text, format);
     }
 
     fn add(
@@ -308,7 +346,7 @@ impl Gathered {
         (name, kind): (String, SourceKind),
         (base, own, owner): (&Path, bool, Owner),
         text: String,
-        entered: Option<Entered>,
+        format: Format,
     ) {
         let of_project = owner == Owner::Project;
         let known = self.documents.iter().position(|document| document.source.name == name);
@@ -322,7 +360,7 @@ impl Gathered {
         }
         let (base, home) = (base.to_owned(), self.home.clone());
         let source = Arc::new(Source { name, base, own, kind, of_project, home });
-        self.documents.push(Document { source, text, entered });
+        self.documents.push(Document { source, text, format });
     }
 }
 

@@ -1,5 +1,5 @@
 //! Parses JSON with comments into a tree in which every value has its place, and replaces
-//! `{env:NAME}` and `{file:PATH}` in its strings. It knows nothing of particular settings.
+//! references to variables and files in its strings. It knows nothing of particular settings.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -204,15 +204,26 @@ pub(crate) enum References<'a> {
     Within(&'a Path),
 }
 
-/// Parses the text of a source, and replaces `{env:X}` and `{file:X}` in every string value. Values
-/// of a plugin have no line.
+/// How a string refers to variables and files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notation {
+    /// `{env:NAME}` and `{file:PATH}`.
+    Braces,
+    /// `${NAME}` and `${NAME:-DEFAULT}`, as shells write it.
+    Shell,
+    /// Strings have no references.
+    Literal,
+}
+
+/// Parses the text of a source, and replaces the references in every string value. Values of a plugin have no line.
 pub(crate) fn parse(
     text: &str,
     source: &Arc<Source>,
+    notation: Notation,
     references: References<'_>,
 ) -> Result<Node, Error> {
     let counts = Counts { values: Cell::new(0), inserted: Cell::new(0) };
-    let reader = Reader { source, lines: Lines::new(text), references, counts };
+    let reader = Reader { source, lines: Lines::new(text), notation, references, counts };
     // JSON with comments and trailing commas, as editors accept it, and nothing looser.
     let options = ParseOptions {
         allow_comments: true,
@@ -237,6 +248,7 @@ pub(crate) fn parse(
 struct Reader<'a> {
     source: &'a Arc<Source>,
     lines: Lines<'a>,
+    notation: Notation,
     references: References<'a>,
     counts: Counts,
 }
@@ -271,7 +283,7 @@ impl Reader<'_> {
             ast::Value::BooleanLit(literal) => Tree::Bool(literal.value),
             ast::Value::NumberLit(literal) => Tree::Number(self.number(literal)?),
             ast::Value::StringLit(literal) => {
-                Tree::Text(substitute(&literal.value, path, &at, (self.references, &self.counts))?)
+                Tree::Text(self.substitute(&literal.value, path, &at)?)
             }
             ast::Value::Array(array) => Tree::List(self.list(array, path, depth)?),
             ast::Value::Object(object) => Tree::Map(self.map(object, path, depth)?),
@@ -347,84 +359,110 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Replaces every reference in `raw`. An unset variable counts as empty and is recorded; a file
-/// gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
-/// begins something else, is text.
-///
-/// # Errors
-/// A file cannot be read, or the references of this source insert more than [`MAX_INSERTED`].
-fn substitute(
-    raw: &str,
-    key: &str,
-    at: &SettingPlace,
-    (references, counts): (References<'_>, &Counts),
-) -> Result<Text, Error> {
-    let mut text = Text::default();
-    let mut rest = raw;
-    let too_long = || Error::TooLong { place: at.clone(), key: key.to_owned() };
-    while let Some((before, reference, after)) = next_reference(rest) {
-        text.value.push_str(before);
-        match reference {
-            FoundReference::Env(name) => {
-                let value = match references {
-                    References::All(env) => env(name).unwrap_or_default(),
-                    References::Within(_) => String::new(),
-                };
-                if !counts.insert(value.len()) {
-                    return Err(too_long());
+impl Reader<'_> {
+    /// Replaces every reference in `raw`. An unset variable counts as empty and is recorded, unless the reference has a
+    /// default; a file gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
+    /// begins something else, is text.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the references of this source insert more than [`MAX_INSERTED`].
+    fn substitute(&self, raw: &str, key: &str, at: &SettingPlace) -> Result<Text, Error> {
+        let mut text = Text::default();
+        let mut rest = raw;
+        let too_long = || Error::TooLong { place: at.clone(), key: key.to_owned() };
+        while let Some((before, reference, after)) = self.notation.next_reference(rest) {
+            text.value.push_str(before);
+            match reference {
+                FoundReference::Env(name, default) => {
+                    let value = match self.references {
+                        References::All(env) => env(name).unwrap_or_default(),
+                        References::Within(_) => String::new(),
+                    };
+                    let value = match default {
+                        Some(default) if value.is_empty() => default.to_owned(),
+                        Some(_) | None => value,
+                    };
+                    if !self.counts.insert(value.len()) {
+                        return Err(too_long());
+                    }
+                    let (name, set) = (name.to_owned(), !value.is_empty() || default.is_some());
+                    text.references.push(Reference::Variable { name, set });
+                    text.value.push_str(&value);
                 }
-                let (name, set) = (name.to_owned(), !value.is_empty());
-                text.references.push(Reference::Variable { name, set });
-                text.value.push_str(&value);
+                FoundReference::File(path) => {
+                    text.references.push(Reference::File(path.to_owned()));
+                    rest = after;
+                    let file = at.source.path(path);
+                    if !self.counts.insert(0) {
+                        return Err(too_long());
+                    }
+                    let root = match self.references {
+                        References::Within(worktree) if is_outside(&file, worktree) => continue,
+                        References::Within(worktree) => Some(worktree),
+                        References::All(_) => None,
+                    };
+                    let contents = read_found(&file, root).map_err(|error| Error::Include {
+                        place: at.clone(),
+                        key: key.to_owned(),
+                        file,
+                        reason: error.to_string(),
+                    })?;
+                    if !self.counts.insert(contents.len()) {
+                        return Err(too_long());
+                    }
+                    text.value.push_str(contents.trim());
+                }
             }
-            FoundReference::File(path) => {
-                text.references.push(Reference::File(path.to_owned()));
-                rest = after;
-                let file = at.source.path(path);
-                if !counts.insert(0) {
-                    return Err(too_long());
-                }
-                let root = match references {
-                    References::Within(worktree) if is_outside(&file, worktree) => continue,
-                    References::Within(worktree) => Some(worktree),
-                    References::All(_) => None,
-                };
-                let contents = read_found(&file, root).map_err(|error| Error::Include {
-                    place: at.clone(),
-                    key: key.to_owned(),
-                    file,
-                    reason: error.to_string(),
-                })?;
-                if !counts.insert(contents.len()) {
-                    return Err(too_long());
-                }
-                text.value.push_str(contents.trim());
-            }
+            rest = after;
         }
-        rest = after;
+        text.value.push_str(rest);
+        if !text.references.is_empty() {
+            text.written = raw.to_owned();
+        }
+        Ok(text)
     }
-    text.value.push_str(rest);
-    if !text.references.is_empty() {
-        text.written = raw.to_owned();
-    }
-    Ok(text)
 }
 
 enum FoundReference<'a> {
-    Env(&'a str),
+    /// A variable, and the text that stands for it if it is not set.
+    Env(&'a str, Option<&'a str>),
     File(&'a str),
 }
 
-/// The first reference in `text`, with the text before and after it.
-fn next_reference(text: &str) -> Option<(&str, FoundReference<'_>, &str)> {
+impl Notation {
+    /// The first reference in `text`, with the text before and after it.
+    fn next_reference(self, text: &str) -> Option<(&str, FoundReference<'_>, &str)> {
+        match self {
+            Self::Braces => in_braces(text),
+            Self::Shell => of_shell(text),
+            Self::Literal => None,
+        }
+    }
+}
+
+fn in_braces(text: &str) -> Option<(&str, FoundReference<'_>, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
         let (before, opened) = text.split_at(at);
         let (env, file) = (opened.strip_prefix("{env:"), opened.strip_prefix("{file:"));
         let (name, after) = env.or(file)?.split_once('}')?;
         match (name.trim(), env.is_some()) {
             ("", _) => None,
-            (name, true) => Some((before, FoundReference::Env(name), after)),
+            (name, true) => Some((before, FoundReference::Env(name, None), after)),
             (path, false) => Some((before, FoundReference::File(path), after)),
         }
+    })
+}
+
+fn of_shell(text: &str) -> Option<(&str, FoundReference<'_>, &str)> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.match_indices("${").find_map(|(at, _)| {
+        let (before, opened) = text.split_at(at);
+        let (inside, after) = opened.strip_prefix("${")?.split_once('}')?;
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        let is_name = !name.is_empty() && name.bytes().all(is_part);
+        is_name.then_some((before, FoundReference::Env(name, default), after))
     })
 }

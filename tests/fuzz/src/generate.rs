@@ -75,6 +75,7 @@ static SETTINGS: LazyLock<Vec<String>> = LazyLock::new(|| {
         include_str!("../../../bin/config/src/tests/errors.rs"),
         include_str!("../../../bin/config/src/tests/reading.rs"),
         include_str!("../../../bin/config/src/tests/models.rs"),
+        include_str!("../../../bin/config/src/tests/claude_code.rs"),
     ];
     let texts = |source: &'static str| {
         let raw = source.split("r#\"").skip(1);

@@ -40,7 +40,10 @@ pub const SKIPPED: [&str; 6] = [".git", ".venv", "node_modules", "target", "vend
 
 /// The names of instruction files.
 pub const INSTRUCTIONS: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-const SETTINGS: [&str; 4] = ["leftfold.json", "leftfold.jsonc", "opencode.json", "opencode.jsonc"];
+const SETTINGS: [&str; 5] =
+    ["leftfold.json", "leftfold.jsonc", "opencode.json", "opencode.jsonc", ".mcp.json"];
+/// In `.claude`.
+const CLAUDE_SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 const SKILL: &str = "SKILL.md";
 
 /// The turns of this process, by the paths of their files.
@@ -507,6 +510,7 @@ impl Texts {
 enum Inside {
     /// Instructions.
     Project,
+    /// Skills, and the settings of Claude Code beside them.
     Skills,
     /// Agents, commands and skills: all of them.
     Settings,
@@ -570,7 +574,7 @@ impl Inside {
         let is_text = is(&INSTRUCTIONS) || is(&SETTINGS);
         let is_more = match self {
             Self::Project => false,
-            Self::Skills => is(&[SKILL]),
+            Self::Skills => is(&[SKILL]) || is(&CLAUDE_SETTINGS),
             Self::Settings => name.as_bytes().to_ascii_lowercase().ends_with(b".md"),
         };
         is_text || is_more
@@ -665,7 +669,7 @@ mod tests {
         }
     }
 
-    const TEXTS: [&str; 14] = [
+    const TEXTS: [&str; 16] = [
         "AGENTS.md",
         "sub/CLAUDE.md",
         "a/b/c/d/e/AGENTS.md",
@@ -677,6 +681,8 @@ mod tests {
         ".opencode/command/deep/c.md",
         ".leftfold/skills/s/SKILL.md",
         ".claude/skills/s/SKILL.md",
+        ".claude/settings.local.json",
+        "sub/.mcp.json",
         "sub/.agents/skills/s/SKILL.md",
         "agents/review.md",
         "od\\d/AGENTS.md",

@@ -164,6 +164,8 @@ mod tests {
             "web/leftfold.json",
             "web/.opencode/agent/a.md",
             ".claude/skills/s/SKILL.md",
+            ".claude/settings.local.json",
+            "web/.mcp.json",
             "vendored/.git/HEAD",
         ] {
             let path = root.join(name);
@@ -180,7 +182,14 @@ mod tests {
             shown.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(sorted(found.secret), [".env", ".env.local", "a/b/c/prod.env"]);
-        let settings = [".claude/skills", "web/.opencode", "web/leftfold.json"];
+        let settings = [
+            ".claude/settings.json",
+            ".claude/settings.local.json",
+            ".claude/skills",
+            "web/.mcp.json",
+            "web/.opencode",
+            "web/leftfold.json",
+        ];
         assert_eq!(sorted(found.settings), settings);
         assert_eq!(sorted(found.repositories), [".git", "vendored/.git"]);
     }

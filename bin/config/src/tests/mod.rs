@@ -1,6 +1,7 @@
 //! Tests of the settings. Each test has a project folder with files and variables of its own, and
 //! reads nothing of the machine's environment.
 
+mod claude_code;
 mod errors;
 mod known;
 mod layers;
