@@ -239,7 +239,7 @@ impl Gathered {
         let add = |all: &mut Self, path: &Path, plugin: Value| {
             let text = json!({ "plugin": [plugin] }).to_string();
             let name = path.display().to_string();
-            all.add((name, SourceKind::Script), (folder, true, owner), text, None);
+            all.add((name, SourceKind::Script), (folder, true, owner), text, Format::Settings);
         };
         for below in ["plugin", "plugins"].map(|name| folder.join(name)) {
             for path in javascript::scripts(&below) {
