@@ -350,21 +350,25 @@ async fn follow(connection: &mut RemoteConnection, sink: &ActorRef<Observation>)
     let (mut contents, mut events) = (Contents::default(), Vec::new());
     loop {
         // A killed node may end the connection in any way.
-        let Ok(Some(line)) = connection.line().await else { return Some(false) };
-        if wire::is_rested(&line) {
-            return Some(true);
+        let line = connection.line().await.ok().flatten();
+        let ended = match &line {
+            None => Some(false),
+            Some(line) => wire::is_rested(line).then_some(true),
+        };
+        events.extend(line.as_deref().and_then(wire::carried).and_then(|line| contents.event(line)));
+        let is_next_here = connection.stream.buffer().contains(&b'\n') && events.len() < BATCH;
+        // the last events may come together with the end
+        if !events.is_empty() && (ended.is_some() || !is_next_here) {
+            let (done, shown) = ractor::concurrency::oneshot();
+            let events: std::sync::Arc<[_]> = std::mem::take(&mut events).into();
+            let events = Recorded::all(&events).collect();
+            // A dead sink drops its port, which counts as an answer.
+            let _ = sink.cast(Observation { events, done: done.into() });
+            shown.await.ok()?;
         }
-        events.extend(wire::carried(&line).and_then(|line| contents.event(line)));
-        let more = connection.stream.buffer().contains(&b'\n') && events.len() < BATCH;
-        if events.is_empty() || more {
-            continue;
+        if ended.is_some() {
+            return ended;
         }
-        let (done, shown) = ractor::concurrency::oneshot();
-        let events: std::sync::Arc<[_]> = std::mem::take(&mut events).into();
-        let events = Recorded::all(&events).collect();
-        // A dead sink drops its port, which counts as an answer.
-        let _ = sink.cast(Observation { events, done: done.into() });
-        shown.await.ok()?;
     }
 }
 
@@ -461,6 +465,45 @@ impl Contents {
                 tracing::debug!("a line of a newer node: {error}");
                 None
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leftfold_actors::Listener;
+    use leftfold_events::event::{Notes, Session};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_events_count_if_the_end_comes_with_them() {
+        for (last, expected) in [(wire::rested(), true), (Vec::new(), false)] {
+            let (mut node, mine) = UnixStream::pair().unwrap();
+            let titled = |seq| Envelope {
+                session: SessionId::from_bytes([1; 16]),
+                seq,
+                at: Time::default(),
+                of: None,
+                until: None,
+                event: Session::Titled { title: "x".to_owned() }.into(),
+                notes: Notes::default(),
+            };
+            let mut sent = Vec::new();
+            for event in Recorded::all(&Arc::from([1, 2].map(titled))) {
+                wire::event(event.line(), &mut sent);
+            }
+            sent.extend(last);
+            node.write_all(&sent).await.unwrap();
+            drop(node);
+            let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+            let sink = Listener::start(move |Observation { events, done }| {
+                events.iter().for_each(|event| tell.send(event.seq).unwrap());
+                let _ = done.send(());
+            });
+            let mut connection = RemoteConnection { stream: BufReader::new(mine), last: 0 };
+            assert_eq!(follow(&mut connection, &sink.await.unwrap()).await, Some(expected));
+            assert_eq!((told.recv().await, told.recv().await), (Some(1), Some(2)));
         }
     }
 }
