@@ -49,7 +49,7 @@ fn input_that_makes_no_run() {
     let site = site();
     site.file("folder/a", "");
     for (args, input, said) in [
-        (&["run", "Review this"][..], &[0xff, 0xfe, 0x00][..], "standard input: is neither UTF-8"),
+        (&["run", "Review this"][..], &[0xff, 0x00, 0xfe][..], "standard input: is neither text"),
         (&["run", "-"], b"\xff\xfe", "not UTF-8 text"),
         (&["run", "-"], b"", "the prompt is empty"),
         (&["run", "--file", "-"], b"x", "cannot be both the prompt and a file"),

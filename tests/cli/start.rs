@@ -40,7 +40,7 @@ fn a_single_word_is_a_prompt_on_a_terminal_only() {
 #[test]
 fn what_is_no_start_of_a_conversation() {
     let site = site();
-    site.file("a.bin", [0xfe, 0xff]);
+    site.file("a.bin", [0xfe, 0x00, 0xff]);
     for (args, said) in [
         (&["sesions"][..], "did you mean `leftfold sessions`?"),
         (&["login"], "did you mean `leftfold auth login`?"),
@@ -49,7 +49,7 @@ fn what_is_no_start_of_a_conversation() {
         (&["modles", "local"], "did you mean `models`?"),
         (&["--agent", "build", "sessions"], "its options go after it"),
         (&["@none.md", "Read it."], "none.md: "),
-        (&["@a.bin", "Read it."], "a.bin: is neither UTF-8 text"),
+        (&["@a.bin", "Read it."], "a.bin: is neither text"),
         (&[" "], "the prompt is empty"),
         (&["Fix it."], "a conversation needs a terminal"),
     ] {
