@@ -51,23 +51,30 @@ impl Peers {
     /// Installs language servers, which are large, and a Node for them. `None` as for [`Self::installed`].
     pub fn with_language_servers() -> Option<Self> {
         static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
-        let Self { node, .. } = Self::installed()?;
-        let peers = INSTALLED.get_or_init(|| {
-            let folder = install_from("tests/peers/language_servers", "language_servers", &[])?;
-            Ok(Peers { folder, node })
-        });
-        installed(peers, "tests/peers/language_servers/")
+        Self::with(&INSTALLED, "language_servers")
     }
 
     /// Installs plugins that are published for OpenCode, and a Node for them. `None` as for [`Self::installed`].
     pub fn with_opencode_plugins() -> Option<Self> {
         static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
+        Self::with(&INSTALLED, "opencode_plugins")
+    }
+
+    /// Installs the generator of TypeScript clients, and a Node for it. `None` as for [`Self::installed`].
+    pub fn with_generator() -> Option<Self> {
+        static INSTALLED: OnceLock<Result<Peers, String>> = OnceLock::new();
+        Self::with(&INSTALLED, "openapi")
+    }
+
+    /// Installs the packages of a folder of `tests/peers`, and a Node for them.
+    fn with(packages: &'static OnceLock<Result<Self, String>>, name: &str) -> Option<Self> {
         let Self { node, .. } = Self::installed()?;
-        let peers = INSTALLED.get_or_init(|| {
-            let folder = install_from("tests/peers/opencode_plugins", "opencode_plugins", &[])?;
-            Ok(Peers { folder, node })
+        let source = format!("tests/peers/{name}");
+        let peers = packages.get_or_init(|| {
+            let folder = install_from(&source, name, &[])?;
+            Ok(Self { folder, node })
         });
-        installed(peers, "tests/peers/opencode_plugins/")
+        installed(peers, &source)
     }
 
     /// OpenCode's program.

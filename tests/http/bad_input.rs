@@ -64,6 +64,8 @@ fn wrong_bodies_and_ids_are_refused() {
         ("POST", prompt.clone(), r#"{"parts":["text"]}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text"}]}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":7}]}"#, 400),
+        ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a","metadata":7}]}"#, 400),
+        ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a","time":{"start":"now"}}]}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"file","mime":"text/plain","url":"ftp://x"}]}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"file","mime":"image/png","url":"data:image/png;base64,???"}]}"#, 400),
         ("POST", prompt.clone(), r#"{"parts":[{"type":"text","text":"a"}],"messageID":"ses_x"}"#, 400),

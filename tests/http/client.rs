@@ -4,11 +4,22 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Instant;
 
-use common::{Live, STEP_TIMEOUT, Site};
+use common::openapi::{ApiAnswer, ApiDocument};
+use common::{Live, STEP_TIMEOUT, Site, script};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+
+/// The API's document, from a server of its own. Every answer and every frame is checked against it.
+pub(crate) static DOCUMENT: LazyLock<ApiDocument> = LazyLock::new(|| {
+    let site = Site::scripted(&script(json!([])));
+    let server = Served::start(&site);
+    let answer = Answered::read(server.send("GET", "/doc", &[], None));
+    server.end();
+    ApiDocument::new(answer.ok())
+});
 
 /// A running `leftfold serve`.
 pub(crate) struct Served {
@@ -122,7 +133,16 @@ impl Served {
         headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Answered {
-        Answered::read(self.send(method, path, headers, body))
+        let answer = Answered::read(self.send(method, path, headers, body));
+        let checked = DOCUMENT.check(ApiAnswer {
+            method,
+            path,
+            status: answer.status,
+            is_json: answer.headers.contains("content-type: application/json"),
+            body: &answer.body,
+        });
+        checked.unwrap_or_else(|why| panic!("{method} {path}: {answer:?}: {why}"));
+        answer
     }
 
     /// Sends a request, whose answer is still to be read.
@@ -219,6 +239,8 @@ impl SseReader {
             }
             let Some(data) = line.strip_prefix("data: ") else { continue };
             let data: Value = serde_json::from_str(data).unwrap();
+            let checked = DOCUMENT.check_frame(&data);
+            checked.unwrap_or_else(|why| panic!("{data}: {why}"));
             let payload = data.get("payload").unwrap_or(&data);
             let kind = payload["type"].as_str().unwrap().to_owned();
             if kind != "server.heartbeat" {

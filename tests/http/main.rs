@@ -6,6 +6,7 @@ mod bad_input;
 mod client;
 mod feed;
 mod front_end;
+mod generated;
 mod guard;
 mod hostile;
 mod mcp;

@@ -16,6 +16,7 @@
 //! | `api` | the handlers, and the table of routes, from which the router and `/doc` come |
 //! | `feed`, `journal` | what every client sees, in one order, with cursors that survive a kill |
 //! | `branches` | tells clients of branches that are checked out |
+//! | `shapes` | the types of the API, which `/doc` describes |
 //! | `opencode` | sessions in the shapes of the API, as a fold of their logs |
 //! | `error` | errors in the shapes of the API |
 //! | `runs`, `overview` | the data of Leftfold's own page |
@@ -38,6 +39,7 @@ mod peer;
 mod runs;
 mod server;
 mod service;
+mod shapes;
 mod web;
 
 pub use server::{PageToOpen, ServeOptions, serve};

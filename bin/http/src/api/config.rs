@@ -10,36 +10,43 @@ use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::{self, Rule};
 use leftfold_plugins::Plugins;
-use leftfold_runtime::agents::{self, Agents};
+use leftfold_runtime::agents::{self, AgentEntry, Agents};
 use leftfold_runtime::gather::Agent;
 use leftfold_runtime::model;
-use leftfold_runtime::model_list::{Row, rows};
+use leftfold_runtime::model_list::{Row, usable};
 use leftfold_runtime::turn_config::{self, Extensions};
 use leftfold_runtime::{project, resolved_settings, session_paths, slash};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
 use crate::error::ApiError;
 use crate::opencode::project_id;
+use crate::shapes::catalog::{
+    self, AgentModel, Config, ConfigProviders, ConsoleState, ExperimentalCapabilities, Health,
+    Located, LocationInfo, Project, ProjectDirectory, ProviderList,
+};
+use crate::shapes::{Free, MapOf, Shaped, shaped};
 
-pub(super) async fn health() -> Json<Value> {
-    Json(json!({ "healthy": true, "version": env!("CARGO_PKG_VERSION") }))
+pub(super) async fn health() -> Json<Shaped<Health>> {
+    shaped(json!({ "healthy": true, "version": env!("CARGO_PKG_VERSION") }))
 }
 
-pub(super) async fn empty_list() -> Json<Value> {
-    Json(json!([]))
+pub(super) async fn empty_list() -> Json<Vec<Free>> {
+    Json(Vec::new())
 }
 
-pub(super) async fn empty_object() -> Json<Value> {
-    Json(json!({}))
+pub(super) async fn empty_object() -> Json<MapOf<Free>> {
+    Json(MapOf::new())
 }
 
-pub(super) async fn capabilities() -> Json<Value> {
-    Json(json!({ "backgroundSubagents": false }))
+pub(super) async fn capabilities() -> Json<Shaped<ExperimentalCapabilities>> {
+    shaped(json!({ "backgroundSubagents": false }))
 }
 
-pub(super) async fn console() -> Json<Value> {
-    Json(json!({ "consoleManagedProviders": [], "switchableOrgCount": 0 }))
+pub(super) async fn console() -> Json<Shaped<ConsoleState>> {
+    shaped(json!({ "consoleManagedProviders": [], "switchableOrgCount": 0 }))
 }
 
 /// The settings in `directory` that are in force.
@@ -48,9 +55,12 @@ pub(super) async fn settings(directory: &FilePath) -> Result<Settings, ApiError>
     blocking(move || resolved_settings::shown(&directory)).await
 }
 
-pub(super) async fn config(State(api): State<Arc<Api>>, Directory(directory): Directory) -> Answer {
+pub(super) async fn config(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+) -> Answer<Shaped<Config>> {
     let settings = settings(&directory).await?;
-    Ok(Json(Value::Object(shown(&api, &directory, &settings))))
+    Ok(shaped(Value::Object(shown(&api, &directory, &settings))))
 }
 
 fn shown(api: &Api, directory: &FilePath, settings: &Settings) -> Map<String, Value> {
@@ -67,14 +77,19 @@ fn shown(api: &Api, directory: &FilePath, settings: &Settings) -> Map<String, Va
     config
 }
 
+/// The members of the settings to change.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(super) struct ConfigPatch(#[schemars(with = "Config")] Map<String, Value>);
+
 /// Changes the model and the agent of new sessions until the server ends: those of the directory that
 /// the request names, or of all.
 pub(super) async fn change(
     State(api): State<Arc<Api>>,
     GivenDirectory(given): GivenDirectory,
     Directory(directory): Directory,
-    JsonBody(wanted): JsonBody<Map<String, Value>>,
-) -> Answer {
+    JsonBody(ConfigPatch(wanted)): JsonBody<ConfigPatch>,
+) -> Answer<Shaped<Config>> {
     let settings = settings(&directory).await?;
     let shown_now = shown(&api, &directory, &settings);
     let mut chosen = SessionChoices::default();
@@ -106,46 +121,43 @@ pub(super) async fn change(
     api.choose(given, chosen);
     let everywhere = directory.display().to_string();
     api.feed.announce(&everywhere, "server.instance.disposed", json!({ "directory": directory }));
-    Ok(Json(Value::Object(shown(&api, &directory, &settings))))
+    Ok(shaped(Value::Object(shown(&api, &directory, &settings))))
 }
 
-pub(super) async fn config_providers(Directory(directory): Directory) -> Answer {
+pub(super) async fn config_providers(
+    Directory(directory): Directory,
+) -> Answer<Shaped<ConfigProviders>> {
     let (providers, default, _) = known_providers(&directory).await?;
-    Ok(Json(json!({ "providers": providers, "default": default })))
+    Ok(shaped(json!({ "providers": providers, "default": default })))
 }
 
-pub(super) async fn providers(Directory(directory): Directory) -> Answer {
+pub(super) async fn providers(Directory(directory): Directory) -> Answer<Shaped<ProviderList>> {
     let (all, default, connected) = known_providers(&directory).await?;
-    Ok(Json(json!({ "all": all, "default": default, "connected": connected })))
+    Ok(shaped(json!({ "all": all, "default": default, "connected": connected })))
 }
 
-/// Providers that can be used, the default model of each, and their names.
+/// Providers that can be used and have models, the default model of each, and their names.
 async fn known_providers(
     directory: &FilePath,
 ) -> Result<(Vec<Value>, Map<String, Value>, Vec<String>), ApiError> {
     let settings = settings(directory).await?;
-    let default = settings.default_name(&model::environment);
     let (mut all, mut defaults, mut connected) = (Vec::new(), Map::new(), Vec::new());
-    for summary in settings.provider_summaries(&model::environment) {
-        if !summary.is_usable() {
-            continue;
-        }
-        let rows = rows(&settings, &summary, default.as_deref());
+    for (name, rows) in usable(&settings) {
         let models: Map<String, Value> = rows
             .iter()
             .filter_map(|row| {
                 let (_, id) = row.name.split_once('/')?;
-                Some((id.to_owned(), model_of(&summary.name, id, row)))
+                Some((id.to_owned(), model_of(&name, id, row)))
             })
             .collect();
         let first = rows.iter().find(|row| row.default).or_else(|| rows.first());
         if let Some((_, id)) = first.and_then(|row| row.name.split_once('/')) {
-            defaults.insert(summary.name.clone(), id.into());
+            defaults.insert(name.clone(), id.into());
         }
-        connected.push(summary.name.clone());
+        connected.push(name.clone());
         all.push(json!({
-            "id": summary.name,
-            "name": summary.name,
+            "id": name,
+            "name": name,
             "source": "config",
             "env": [],
             "options": {},
@@ -188,37 +200,41 @@ fn model_of(provider: &str, id: &str, row: &Row) -> Value {
     })
 }
 
-pub(super) async fn agent_list(Directory(directory): Directory) -> Answer {
+pub(super) async fn agent_list(Directory(directory): Directory) -> Answer<Vec<catalog::Agent>> {
     let settings = settings(&directory).await?;
-    let known = Agents::of(&settings);
-    let agents = known.iter().map(|known| {
-        let agent = &known.agent;
-        let mut shown = json!({
-            "name": agent.name,
-            "description": agent.description,
-            "mode": agent.mode.name(),
-            "native": agent.native,
-            "hidden": agent.hidden,
-            "permission": rules_of(&settings, agent),
-            "options": {},
+    let visible = Value::Object(settings.effective(Agent::DEFAULT, &model::environment));
+    let agents = Agents::of(&settings);
+    let shown =
+        agents.iter().map(|AgentEntry { agent, .. }| catalog::Agent {
+            name: agent.name.clone(),
+            description: agent.description.clone(),
+            mode: agent.mode.name(),
+            native: agent.native,
+            hidden: agent.hidden,
+            permission: rules_of(&settings, agent),
+            options: shown_options(agent, &visible["agent"][&agent.name]),
+            model: agent.model.as_deref().and_then(|name| name.split_once('/')).map(
+                |(provider, id)| AgentModel { provider: provider.to_owned(), id: id.to_owned() },
+            ),
+            variant: agent.variant.clone(),
+            color: agent.color.clone(),
+            steps: agent.steps,
+            temperature: agent.temperature,
+            top_p: agent.top_p,
         });
-        if let Some((provider, id)) = agent.model.as_deref().and_then(|name| name.split_once('/')) {
-            shown["model"] = json!({ "providerID": provider, "modelID": id });
-        }
-        for (name, value) in [
-            ("variant", json!(agent.variant)),
-            ("color", json!(agent.color)),
-            ("steps", json!(agent.steps)),
-            ("temperature", json!(agent.temperature)),
-            ("topP", json!(agent.top_p)),
-        ] {
-            if !value.is_null() {
-                shown[name] = value;
-            }
-        }
-        shown
+    Ok(Json(shown.collect()))
+}
+
+/// The options of an agent as `visible`, its settings without secrets, has them.
+fn shown_options(agent: &Agent, visible: &Value) -> Map<String, Value> {
+    let options = agent.options.value();
+    let names = options.as_object().into_iter().flat_map(Map::keys);
+    let shown = names.filter_map(|name| {
+        // every unknown member of an agent is an option
+        let value = visible["options"].get(name).or_else(|| visible.get(name))?;
+        Some((name.clone(), value.clone()))
     });
-    Ok(Json(agents.collect()))
+    shown.collect()
 }
 
 /// The rules for an agent's calls, the last of which counts.
@@ -229,7 +245,7 @@ fn rules_of(settings: &Settings, agent: &Agent) -> Vec<Rule> {
     all
 }
 
-pub(super) async fn commands(Directory(directory): Directory) -> Answer {
+pub(super) async fn commands(Directory(directory): Directory) -> Answer<Vec<catalog::Command>> {
     let listed = blocking(move || {
         let settings = resolved_settings::shown(&directory)?;
         let mcp = project::servers(&directory, &settings, &[]);
@@ -239,26 +255,17 @@ pub(super) async fn commands(Directory(directory): Directory) -> Answer {
     let (settings, listed) = listed.await?;
     let commands = listed.into_iter().map(|(name, description)| {
         let template = slash::template(&name, &settings).unwrap_or_default();
-        let mut shown = json!({
-            "name": name,
-            "description": description,
-            "source": "command",
-            "template": template,
-            "hints": hints(template),
-        });
-        if let Some(command) = settings.commands.get(&name) {
-            let model = command.model.as_ref().map(|model| model.as_str());
-            for (name, value) in [
-                ("agent", json!(command.agent)),
-                ("model", json!(model)),
-                ("subtask", json!(command.subtask)),
-            ] {
-                if !value.is_null() {
-                    shown[name] = value;
-                }
-            }
+        let command = settings.commands.get(&name);
+        catalog::Command {
+            description,
+            source: "command",
+            template: template.to_owned(),
+            hints: hints(template),
+            agent: command.and_then(|command| command.agent.clone()),
+            model: command.and_then(|command| Some(command.model.as_ref()?.as_str().to_owned())),
+            subtask: command.and_then(|command| command.subtask),
+            name,
         }
-        shown
     });
     Ok(Json(commands.collect()))
 }
@@ -271,17 +278,17 @@ fn hints(template: &str) -> Vec<String> {
 }
 
 /// The names of the built-in tools.
-pub(super) async fn tools(Directory(directory): Directory) -> Answer {
+pub(super) async fn tools(Directory(directory): Directory) -> Answer<Shaped<Vec<String>>> {
     let settings = settings(&directory).await?;
     let missing = blocking(move || Ok(turn_config::missing_tools(&settings, &directory))).await?;
     let names = leftfold_tools::model_tools().map(|tool| tool.name());
-    Ok(Json(names.filter(|name| !missing.contains(name)).map(Value::from).collect()))
+    Ok(shaped(names.filter(|name| !missing.contains(name)).map(Value::from).collect()))
 }
 
-pub(super) async fn path(Directory(directory): Directory) -> Answer {
+pub(super) async fn path(Directory(directory): Directory) -> Answer<Shaped<catalog::Path>> {
     let home = std::env::var("HOME").unwrap_or_default();
     let data = session_paths::data_dir()?.display().to_string();
-    Ok(Json(json!({
+    Ok(shaped(json!({
         "home": home,
         "state": data,
         "config": format!("{home}/.config/leftfold"),
@@ -290,15 +297,15 @@ pub(super) async fn path(Directory(directory): Directory) -> Answer {
     })))
 }
 
-pub(super) async fn current_project(Directory(directory): Directory) -> Answer {
-    Ok(Json(project_at(&leftfold_config::worktree_of(&directory))))
+pub(super) async fn current_project(Directory(directory): Directory) -> Answer<Shaped<Project>> {
+    Ok(shaped(project_at(&leftfold_config::worktree_of(&directory))))
 }
 
 /// The projects of all sessions, and the one of the request's directory, which may have none yet.
 pub(super) async fn projects(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
-) -> Answer {
+) -> Answer<Shaped<Vec<Project>>> {
     let worktrees = blocking(move || {
         let heads = api.feed.heads()?;
         let mut worktrees: Vec<String> =
@@ -308,7 +315,9 @@ pub(super) async fn projects(
         worktrees.dedup();
         Ok(worktrees)
     });
-    Ok(Json(worktrees.await?.iter().map(|worktree| project_at(FilePath::new(worktree))).collect()))
+    Ok(shaped(
+        worktrees.await?.iter().map(|worktree| project_at(FilePath::new(worktree))).collect(),
+    ))
 }
 
 pub(super) fn project_at(worktree: &FilePath) -> Value {
@@ -325,12 +334,14 @@ pub(super) fn project_at(worktree: &FilePath) -> Value {
     project
 }
 
-pub(super) async fn directories(Directory(directory): Directory) -> Answer {
-    Ok(Json(json!([{ "directory": directory }])))
+pub(super) async fn directories(
+    Directory(directory): Directory,
+) -> Answer<Shaped<Vec<ProjectDirectory>>> {
+    Ok(shaped(json!([{ "directory": directory }])))
 }
 
-pub(super) async fn location(Directory(directory): Directory) -> Answer {
-    Ok(Json(located(&directory)))
+pub(super) async fn location(Directory(directory): Directory) -> Answer<Shaped<LocationInfo>> {
+    Ok(shaped(located(&directory)))
 }
 
 pub(super) fn located(directory: &FilePath) -> Value {
@@ -340,6 +351,6 @@ pub(super) fn located(directory: &FilePath) -> Value {
 }
 
 /// A list of the second version of the API. The terminal reads those of the first.
-pub(super) async fn located_list(Directory(directory): Directory) -> Answer {
-    Ok(Json(json!({ "location": located(&directory), "data": [] })))
+pub(super) async fn located_list(Directory(directory): Directory) -> Answer<Shaped<Located<Free>>> {
+    Ok(shaped(json!({ "location": located(&directory), "data": [] })))
 }

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 use super::{Answer, Api, Directory, JsonBody, yes};
 use crate::error::ApiError;
 use crate::opencode::ids;
+use crate::shapes::catalog::TuiControl;
+use crate::shapes::{Shaped, shaped};
 
 const APPEND: &str = "tui.prompt.append";
 const EXECUTE: &str = "tui.command.execute";
@@ -73,16 +75,19 @@ impl ControlQueue {
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TuiPromptAppend")]
 pub(super) struct Text {
     text: String,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TuiCommandExecute")]
 pub(super) struct Command {
     command: String,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TuiToastShow")]
 pub(super) struct Toast {
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
@@ -95,6 +100,7 @@ pub(super) struct Toast {
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(super) enum Variant {
     Info,
     Success,
@@ -103,6 +109,7 @@ pub(super) enum Variant {
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TuiSessionSelect")]
 pub(super) struct Selected {
     #[serde(rename = "sessionID")]
     session: String,
@@ -111,6 +118,7 @@ pub(super) struct Selected {
 /// Any control, in the form that it has in the feed.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "properties")]
+#[schemars(rename = "TuiEvent")]
 pub(super) enum Control {
     #[serde(rename = "tui.prompt.append")]
     Append(Text),
@@ -128,7 +136,7 @@ impl Control {
     }
 
     /// Sends it to the terminals of a directory. Without a terminal it is lost.
-    fn send(self, api: &Api, Directory(directory): &Directory, path: &str) -> Answer {
+    fn send(self, api: &Api, Directory(directory): &Directory, path: &str) -> Answer<bool> {
         let (kind, properties) = match self {
             Self::Append(text) => (APPEND, json!(text)),
             Self::Execute(command) => (EXECUTE, json!(command)),
@@ -152,31 +160,40 @@ pub(super) async fn append_prompt(
     State(api): State<Arc<Api>>,
     directory: Directory,
     JsonBody(text): JsonBody<Text>,
-) -> Answer {
+) -> Answer<bool> {
     Control::Append(text).send(&api, &directory, "/tui/append-prompt")
 }
 
-pub(super) async fn submit_prompt(State(api): State<Arc<Api>>, directory: Directory) -> Answer {
+pub(super) async fn submit_prompt(
+    State(api): State<Arc<Api>>,
+    directory: Directory,
+) -> Answer<bool> {
     Control::command("prompt.submit").send(&api, &directory, "/tui/submit-prompt")
 }
 
-pub(super) async fn clear_prompt(State(api): State<Arc<Api>>, directory: Directory) -> Answer {
+pub(super) async fn clear_prompt(
+    State(api): State<Arc<Api>>,
+    directory: Directory,
+) -> Answer<bool> {
     Control::command("prompt.clear").send(&api, &directory, "/tui/clear-prompt")
 }
 
-pub(super) async fn open_help(State(api): State<Arc<Api>>, directory: Directory) -> Answer {
+pub(super) async fn open_help(State(api): State<Arc<Api>>, directory: Directory) -> Answer<bool> {
     Control::command("help.show").send(&api, &directory, "/tui/open-help")
 }
 
-pub(super) async fn open_sessions(State(api): State<Arc<Api>>, directory: Directory) -> Answer {
+pub(super) async fn open_sessions(
+    State(api): State<Arc<Api>>,
+    directory: Directory,
+) -> Answer<bool> {
     Control::command("session.list").send(&api, &directory, "/tui/open-sessions")
 }
 
-pub(super) async fn open_themes(State(api): State<Arc<Api>>, directory: Directory) -> Answer {
+pub(super) async fn open_themes(State(api): State<Arc<Api>>, directory: Directory) -> Answer<bool> {
     Control::command("theme.switch").send(&api, &directory, "/tui/open-themes")
 }
 
-pub(super) async fn open_models(State(api): State<Arc<Api>>, directory: Directory) -> Answer {
+pub(super) async fn open_models(State(api): State<Arc<Api>>, directory: Directory) -> Answer<bool> {
     Control::command("model.list").send(&api, &directory, "/tui/open-models")
 }
 
@@ -184,7 +201,7 @@ pub(super) async fn execute_command(
     State(api): State<Arc<Api>>,
     directory: Directory,
     JsonBody(Command { command }): JsonBody<Command>,
-) -> Answer {
+) -> Answer<bool> {
     let renamed = COMMANDS.iter().find(|(old, _)| *old == command);
     let name = renamed.map_or(command.as_str(), |(_, new)| new);
     Control::command(name).send(&api, &directory, "/tui/execute-command")
@@ -194,7 +211,7 @@ pub(super) async fn show_toast(
     State(api): State<Arc<Api>>,
     directory: Directory,
     JsonBody(toast): JsonBody<Toast>,
-) -> Answer {
+) -> Answer<bool> {
     Control::Toast(toast).send(&api, &directory, "/tui/show-toast")
 }
 
@@ -202,7 +219,7 @@ pub(super) async fn select_session(
     State(api): State<Arc<Api>>,
     directory: Directory,
     JsonBody(selected): JsonBody<Selected>,
-) -> Answer {
+) -> Answer<bool> {
     Control::Select(selected).send(&api, &directory, "/tui/select-session")
 }
 
@@ -210,17 +227,17 @@ pub(super) async fn publish(
     State(api): State<Arc<Api>>,
     directory: Directory,
     JsonBody(control): JsonBody<Control>,
-) -> Answer {
+) -> Answer<bool> {
     control.send(&api, &directory, "/tui/publish")
 }
 
 /// The next control, once there is one.
-pub(super) async fn next(State(api): State<Arc<Api>>) -> Json<Value> {
-    Json(api.controls.next().await)
+pub(super) async fn next(State(api): State<Arc<Api>>) -> Json<Shaped<TuiControl>> {
+    shaped(api.controls.next().await)
 }
 
 /// A terminal's answer to a control. Nobody waits for it: a control is answered when it is sent.
-pub(super) async fn response(JsonBody(_): JsonBody<Value>) -> Answer {
+pub(super) async fn response(JsonBody(_): JsonBody<Value>) -> Answer<bool> {
     yes()
 }
 
@@ -233,6 +250,7 @@ pub(super) struct LogLine {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "LogLevel")]
 enum Level {
     Debug,
     Info,
@@ -241,7 +259,7 @@ enum Level {
 }
 
 /// A client's line for the log.
-pub(super) async fn log(JsonBody(line): JsonBody<LogLine>) -> Answer {
+pub(super) async fn log(JsonBody(line): JsonBody<LogLine>) -> Answer<bool> {
     let text = format!("{}: {}", line.service, line.message);
     let text = leftfold_view::clean::clip(&text, LINE);
     match line.level {
@@ -257,7 +275,7 @@ pub(super) async fn log(JsonBody(line): JsonBody<LogLine>) -> Answer {
 pub(super) async fn dispose(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
-) -> Answer {
+) -> Answer<bool> {
     let directory = directory.display().to_string();
     let properties = json!({ "directory": directory });
     api.feed.announce(&directory, "server.instance.disposed", properties);
@@ -265,7 +283,7 @@ pub(super) async fn dispose(
 }
 
 /// Tells all clients to load everything again.
-pub(super) async fn dispose_all(State(api): State<Arc<Api>>) -> Answer {
+pub(super) async fn dispose_all(State(api): State<Arc<Api>>) -> Answer<bool> {
     api.feed.announce("", "global.disposed", json!({}));
     yes()
 }

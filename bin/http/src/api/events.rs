@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
 use futures::stream;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,9 +12,11 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Api, Directory, Query};
+use super::{Api, Directory, EventStream, LastEventId, Query};
+use crate::error::ApiError;
 use crate::feed::{Cursor, Filter, Sent};
 use crate::opencode::ids;
+use crate::shapes::event::{Event, GlobalEvent};
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
@@ -30,9 +30,9 @@ pub(super) struct Place {
 pub(super) async fn global(
     State(api): State<Arc<Api>>,
     Query(place): Query<Place>,
-    headers: HeaderMap,
-) -> Response {
-    respond(&api, Filter::All, &place, &headers, true)
+    last: LastEventId,
+) -> Result<EventStream<GlobalEvent>, ApiError> {
+    Ok(respond(&api, Filter::All, place, last, true))
 }
 
 /// The events of one directory.
@@ -40,39 +40,32 @@ pub(super) async fn of_directory(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Query(place): Query<Place>,
-    headers: HeaderMap,
-) -> Response {
-    respond(&api, Filter::Directory(directory.display().to_string()), &place, &headers, false)
+    last: LastEventId,
+) -> Result<EventStream<Event>, ApiError> {
+    Ok(respond(&api, Filter::Directory(directory.display().to_string()), place, last, false))
 }
 
-fn respond(
+fn respond<T>(
     api: &Arc<Api>,
     filter: Filter,
-    place: &Place,
-    headers: &HeaderMap,
+    Place { after }: Place,
+    LastEventId(last): LastEventId,
     is_global: bool,
-) -> Response {
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let after = place.after.as_deref().or(last).and_then(Cursor::parse);
+) -> EventStream<T> {
+    let after = after.or(last).and_then(|cursor| Cursor::parse(&cursor));
     // it subscribes before it greets, so nothing is lost in between
     let (end, frames) = api.feed.subscribe(filter, after);
     let greeted = after.unwrap_or(Cursor::Snapshot);
     let feed = SseFeed { frames, last: greeted, is_global, beat: Instant::now() + HEARTBEAT };
     let hello = bare(is_global, "server.connected", after.map_or(Cursor::Snapshot, |_| greeted));
     tracing::debug!("a client of the feed connects, which is at {end}");
-    let body = stream::unfold((Some(hello), feed), |(hello, mut feed)| async move {
+    EventStream::new(stream::unfold((Some(hello), feed), |(hello, mut feed)| async move {
         let next = match hello {
             Some(hello) => hello,
             None => feed.next().await?,
         };
-        Some((Ok::<Bytes, std::convert::Infallible>(next), (None, feed)))
-    });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache, no-transform"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (headers, Body::from_stream(body)).into_response()
+        Some((next, (None, feed)))
+    }))
 }
 
 struct SseFeed {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Json;
 use axum::extract::State;
 use ignore::WalkBuilder;
 use leftfold_files::Unread;
@@ -17,6 +16,9 @@ use serde_json::{Value, json};
 use super::{Answer, Api, Directory, Query, blocking};
 use crate::branches;
 use crate::error::ApiError;
+use crate::shapes::catalog::{FileContent, FileNode, FileSystemEntry, FoundLine, Located, VcsInfo};
+use crate::shapes::session::SnapshotFileDiff;
+use crate::shapes::{Shaped, shaped};
 
 /// The largest file that is shown, in bytes.
 const MAX_FILE: u64 = 4 << 20;
@@ -39,16 +41,16 @@ pub(super) struct Search {
 pub(super) async fn find_file(
     Directory(directory): Directory,
     Query(search): Query<Search>,
-) -> Answer {
+) -> Answer<Shaped<Vec<String>>> {
     let found = blocking(move || Ok(matching(&directory, &search))).await?;
-    Ok(Json(found.into_iter().map(|(path, _)| Value::from(path)).collect()))
+    Ok(shaped(found.into_iter().map(|(path, _)| Value::from(path)).collect()))
 }
 
 /// The form of the second version of the API, which completes `@file`.
 pub(super) async fn find_located(
     Directory(directory): Directory,
     Query(search): Query<Search>,
-) -> Answer {
+) -> Answer<Shaped<Located<FileSystemEntry>>> {
     let folder = directory.clone();
     let found = blocking(move || Ok(matching(&folder, &search))).await?;
     let entries: Vec<Value> = found
@@ -57,7 +59,9 @@ pub(super) async fn find_located(
         .collect();
     let worktree = leftfold_config::worktree_of(&directory).display().to_string();
     let project = json!({ "id": crate::opencode::project_id(&worktree), "directory": worktree });
-    Ok(Json(json!({ "location": { "directory": directory, "project": project }, "data": entries })))
+    Ok(shaped(
+        json!({ "location": { "directory": directory, "project": project }, "data": entries }),
+    ))
 }
 
 /// The files whose path has the letters of the query in their order, the best first.
@@ -118,7 +122,7 @@ pub(super) struct Pattern {
 pub(super) async fn find(
     Directory(directory): Directory,
     Query(Pattern { pattern }): Query<Pattern>,
-) -> Answer {
+) -> Answer<Shaped<Vec<FoundLine>>> {
     let matcher = grep_regex::RegexMatcher::new_line_matcher(&pattern)
         .map_err(|error| ApiError::bad_request(format!("pattern: {error}")))?;
     let found = blocking(move || {
@@ -147,7 +151,7 @@ pub(super) async fn find(
         }
         Ok(found)
     });
-    Ok(Json(json!(found.await?)))
+    Ok(shaped(json!(found.await?)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -168,7 +172,10 @@ fn inside(directory: &Path, path: &str) -> Result<PathBuf, ApiError> {
     }
 }
 
-pub(super) async fn list(Directory(directory): Directory, Query(At { path }): Query<At>) -> Answer {
+pub(super) async fn list(
+    Directory(directory): Directory,
+    Query(At { path }): Query<At>,
+) -> Answer<Shaped<Vec<FileNode>>> {
     let folder = inside(&directory, &path)?;
     if !folder.is_dir() {
         return Err(ApiError::bad_request(format!("path: `{path}` is not a directory")));
@@ -193,13 +200,13 @@ pub(super) async fn list(Directory(directory): Directory, Query(At { path }): Qu
         shown.sort_by_key(|entry| (entry["type"] == "file", entry["name"].to_string()));
         Ok(shown)
     });
-    Ok(Json(json!(listed.await?)))
+    Ok(shaped(json!(listed.await?)))
 }
 
 pub(super) async fn content(
     Directory(directory): Directory,
     Query(At { path }): Query<At>,
-) -> Answer {
+) -> Answer<Shaped<FileContent>> {
     let file = inside(&directory, &path)?;
     let shown = blocking(move || {
         let content = match leftfold_files::read_real(&file, MAX_FILE) {
@@ -216,20 +223,23 @@ pub(super) async fn content(
             }),
         })
     });
-    Ok(Json(shown.await?))
+    Ok(shaped(shown.await?))
 }
 
 /// The branch that is checked out.
-pub(super) async fn vcs(State(api): State<Arc<Api>>, Directory(directory): Directory) -> Answer {
+pub(super) async fn vcs(
+    State(api): State<Arc<Api>>,
+    Directory(directory): Directory,
+) -> Answer<Shaped<VcsInfo>> {
     let branch = blocking(move || Ok(api.branches.of(&directory))).await?;
-    Ok(Json(branches::shown(branch)))
+    Ok(shaped(branches::shown(branch)))
 }
 
 /// The changes of the directory's last session that has changed files.
 pub(super) async fn vcs_diff(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
-) -> Answer {
+) -> Answer<Shaped<Vec<SnapshotFileDiff>>> {
     let mut changed = api.feed.each(|tree| {
         let known = tree.sessions().filter(|(_, known)| {
             directory == Path::new(known.directory()) && known.info()["summary"]["files"] != 0
@@ -242,6 +252,6 @@ pub(super) async fn vcs_diff(
         Some((_, session)) => {
             super::sessions::changed_files(&api, *session, DiffRange::Session).await
         }
-        None => Ok(Json(json!([]))),
+        None => Ok(shaped(json!([]))),
     }
 }

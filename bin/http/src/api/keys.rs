@@ -13,6 +13,7 @@ use crate::error::ApiError;
 /// The credentials of OpenCode's clients. Leftfold stores keys, and tokens of sign-ins that it knows.
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[schemars(rename = "Auth")]
 pub(super) enum Credentials {
     Api {
         key: String,
@@ -43,7 +44,7 @@ pub(super) async fn store(
     Path(provider): Path<String>,
     Directory(directory): Directory,
     JsonBody(credentials): JsonBody<Credentials>,
-) -> Answer {
+) -> Answer<bool> {
     let secret = |name: &str, text: &str| {
         auth::parse_key(text).map_err(|why| ApiError::bad_request(format!("body: `{name}`: {why}")))
     };
@@ -78,7 +79,7 @@ pub(super) async fn store(
 }
 
 /// True also if there was no key.
-pub(super) async fn forget(Path(provider): Path<String>) -> Answer {
+pub(super) async fn forget(Path(provider): Path<String>) -> Answer<bool> {
     blocking(move || Ok(auth::forget(&model::environment, &provider)?)).await?;
     yes()
 }

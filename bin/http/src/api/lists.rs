@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use leftfold_runtime::{formatting, session_paths, turn_config};
 use leftfold_store::Head;
@@ -13,13 +12,16 @@ use serde_json::{Value, json};
 
 use super::{Answer, Api, Directory, GivenDirectory, Query, blocking, config, listed};
 use crate::opencode::ids;
+use crate::shapes::catalog::{FormatterStatus, LSPStatus, Skill, ToolListItem};
+use crate::shapes::session::{GlobalSession, SessionsResponse};
+use crate::shapes::{Shaped, shaped};
 
 /// Sessions in a list that names no limit.
 const LIMIT: usize = 50;
 /// The largest skill that is shown, in bytes. Larger ones are none.
 const MAX_SKILL: u64 = 1 << 20;
 
-pub(super) async fn skills(Directory(directory): Directory) -> Answer {
+pub(super) async fn skills(Directory(directory): Directory) -> Answer<Shaped<Vec<Skill>>> {
     let settings = config::settings(&directory).await?;
     let found = blocking(move || {
         let worktree = leftfold_config::worktree_of(&directory);
@@ -36,7 +38,7 @@ pub(super) async fn skills(Directory(directory): Directory) -> Answer {
         });
         Ok(shown.collect::<Vec<Value>>())
     });
-    Ok(Json(json!(found.await?)))
+    Ok(shaped(json!(found.await?)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,18 +52,20 @@ pub(super) struct OfModel {
 pub(super) async fn tools(
     Directory(directory): Directory,
     Query(OfModel { model, .. }): Query<OfModel>,
-) -> Answer {
+) -> Answer<Shaped<Vec<ToolListItem>>> {
     let settings = config::settings(&directory).await?;
     let missing = blocking(move || Ok(turn_config::missing_tools(&settings, &directory))).await?;
     let tools = leftfold_tools::tools_for_model(&model).into_iter();
     let tools = tools.filter(|tool| !missing.contains(&tool.name())).map(|tool| {
         json!({ "id": tool.name(), "description": tool.description(), "parameters": tool.schema().value() })
     });
-    Ok(Json(tools.collect()))
+    Ok(shaped(tools.collect()))
 }
 
 /// The formatters that settings turn on.
-pub(super) async fn formatters(Directory(directory): Directory) -> Answer {
+pub(super) async fn formatters(
+    Directory(directory): Directory,
+) -> Answer<Shaped<Vec<FormatterStatus>>> {
     let settings = config::settings(&directory).await?;
     let found = blocking(move || {
         let Some((formatting, _)) = formatting::formatting(&settings) else {
@@ -74,18 +78,20 @@ pub(super) async fn formatters(Directory(directory): Directory) -> Answer {
         });
         Ok(shown.collect::<Vec<Value>>())
     });
-    Ok(Json(json!(found.await?)))
+    Ok(shaped(json!(found.await?)))
 }
 
 /// The language servers that run for the project, and those that have failed.
-pub(super) async fn language_servers(Directory(directory): Directory) -> Answer {
+pub(super) async fn language_servers(
+    Directory(directory): Directory,
+) -> Answer<Shaped<Vec<LSPStatus>>> {
     let shown = leftfold_lsp::reports(&directory).into_iter().filter_map(|report| {
         // one that is starting is neither
         let status = if report.state?.is_ok() { "connected" } else { "error" };
         let root = report.root.strip_prefix(&directory).unwrap_or(&report.root);
         Some(json!({ "id": report.id, "name": report.id, "root": root, "status": status }))
     });
-    Ok(Json(shown.collect()))
+    Ok(shaped(shown.collect()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -106,7 +112,7 @@ pub(super) async fn sessions(
     State(api): State<Arc<Api>>,
     GivenDirectory(directory): GivenDirectory,
     Query(query): Query<SessionsQuery>,
-) -> Answer {
+) -> Answer<Shaped<Vec<GlobalSession>>> {
     let listed = blocking(move || {
         let mut heads = listed::heads(&api, query.search.as_deref(), |head, summary| {
             let is_here =
@@ -128,7 +134,7 @@ pub(super) async fn sessions(
         });
         Ok(listed.collect::<Vec<Value>>())
     });
-    Ok(Json(json!(listed.await?)))
+    Ok(shaped(json!(listed.await?)))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -147,7 +153,7 @@ pub(super) async fn located_sessions(
     State(api): State<Arc<Api>>,
     GivenDirectory(directory): GivenDirectory,
     Query(query): Query<LocatedQuery>,
-) -> Answer {
+) -> Answer<Shaped<SessionsResponse>> {
     let listed = blocking(move || {
         let mut heads = listed::heads(&api, query.search.as_deref(), |_, summary| {
             let of_project = |id: &String| *id == crate::opencode::project_id(&summary.worktree);
@@ -169,7 +175,7 @@ pub(super) async fn located_sessions(
             listed::infos(&api, page.iter().copied()).iter().map(located).collect();
         Ok(json!({ "data": data, "cursor": cursor }))
     });
-    Ok(Json(listed.await?))
+    Ok(shaped(listed.await?))
 }
 
 /// A session of the first version as one of the second.

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
-use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
 use futures::FutureExt;
@@ -27,11 +26,14 @@ use tokio::task::AbortHandle;
 
 use super::{Answer, Api, Directory, JsonBody, Path, blocking, config, yes};
 use crate::error::ApiError;
+use crate::shapes::catalog::{MCPStatus, McpAuthorization, McpSignedOut};
+use crate::shapes::{MapOf, Shaped, shaped};
 
 /// Bytes of the name of an added server.
 const MAX_NAME: usize = 64;
 
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewMcpServer")]
 pub(super) struct NewServer {
     name: String,
     config: NewServerConfig,
@@ -40,6 +42,7 @@ pub(super) struct NewServer {
 /// As in settings.
 #[derive(Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[schemars(inline)]
 enum NewServerConfig {
     /// Refused: settings start programs.
     Local {},
@@ -64,6 +67,7 @@ struct RemoteServer {
 /// `false`: there is no sign-in.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum SignIn {
     Off(bool),
     As(Client),
@@ -77,6 +81,7 @@ impl Default for SignIn {
 
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(rename = "McpOAuthConfig")]
 struct Client {
     client_id: Option<String>,
     client_secret: Option<String>,
@@ -85,16 +90,17 @@ struct Client {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "McpCode")]
 pub(super) struct Code {
     code: String,
 }
 
 /// The MCP servers of the directory. None is started for the answer.
-pub(super) async fn list(Directory(directory): Directory) -> Answer {
+pub(super) async fn list(Directory(directory): Directory) -> Answer<Shaped<MapOf<MCPStatus>>> {
     let settings = config::settings(&directory).await?;
     // those that the sessions of the directory share
     let servers = project::servers(&directory, &settings, &[]);
-    Ok(Json(states(&servers)))
+    Ok(shaped(states(&servers)))
 }
 
 /// Starts an MCP server, also one that is disabled in settings or has failed. `GET /mcp` says whether it fails.
@@ -102,7 +108,7 @@ pub(super) async fn connect(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Path(name): Path<String>,
-) -> Answer {
+) -> Answer<bool> {
     switch(&api, &directory, &name, true).await
 }
 
@@ -111,11 +117,11 @@ pub(super) async fn disconnect(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Path(name): Path<String>,
-) -> Answer {
+) -> Answer<bool> {
     switch(&api, &directory, &name, false).await
 }
 
-async fn switch(api: &Api, directory: &FilePath, name: &str, on: bool) -> Answer {
+async fn switch(api: &Api, directory: &FilePath, name: &str, on: bool) -> Answer<bool> {
     let settings = config::settings(directory).await?;
     if project::server(directory, &settings, name).is_none() {
         return Err(ApiError::no_server(name));
@@ -152,7 +158,7 @@ pub(super) async fn add(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     JsonBody(NewServer { name, config: wanted }): JsonBody<NewServer>,
-) -> Answer {
+) -> Answer<Shaped<MapOf<MCPStatus>>> {
     let NewServerConfig::Remote(remote) = wanted else {
         return Err(ApiError::bad_request(
             "body: `config.type`: the server starts no program that a client names: add a local MCP server to `mcp` in \
@@ -188,7 +194,7 @@ pub(super) async fn add(
     }
     let states = states(&servers);
     api.hold_servers(&directory, servers);
-    Ok(Json(states))
+    Ok(shaped(states))
 }
 
 /// The credentials for an added server.
@@ -326,7 +332,12 @@ async fn begin(api: &Api, directory: &FilePath, name: &str) -> Result<(String, E
 }
 
 /// Waits for the end of a sign-in, and connects to the server.
-async fn finish(api: &Api, directory: &FilePath, name: &str, ended: Ended) -> Answer {
+async fn finish(
+    api: &Api,
+    directory: &FilePath,
+    name: &str,
+    ended: Ended,
+) -> Answer<Shaped<MCPStatus>> {
     ended.await.map_err(|why| ApiError::bad_request(redact_output::clean(&why)))?;
     let settings = config::settings(directory).await?;
     let servers = project::servers(directory, &settings, &[]);
@@ -334,7 +345,7 @@ async fn finish(api: &Api, directory: &FilePath, name: &str, ended: Ended) -> An
     let report = servers.reports().into_iter().find(|report| report.name == name);
     let state = report.map(state).ok_or_else(|| ApiError::no_server(name))?;
     api.hold_servers(directory, servers);
-    Ok(Json(state))
+    Ok(shaped(state))
 }
 
 /// Begins a sign-in. The client shows the page.
@@ -342,14 +353,14 @@ pub(super) async fn authorize(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Path(name): Path<String>,
-) -> Answer {
+) -> Answer<Shaped<McpAuthorization>> {
     let (page, _) = begin(&api, &directory, &name).await?;
     let query = page.split_once('?').map_or("", |(_, query)| query);
     let pairs: Vec<(String, String)> =
         serde_urlencoded::from_str(query).map_err(anyhow::Error::from)?;
     let state = pairs.into_iter().find(|(key, _)| key == "state").map(|(_, value)| value);
     let state = state.ok_or_else(|| anyhow!("a page for consent without a state"))?;
-    Ok(Json(json!({ "authorizationUrl": page, "oauthState": state })))
+    Ok(shaped(json!({ "authorizationUrl": page, "oauthState": state })))
 }
 
 /// Ends a sign-in with the code that the page has led to.
@@ -358,7 +369,7 @@ pub(super) async fn callback(
     Directory(directory): Directory,
     Path(name): Path<String>,
     JsonBody(Code { code }): JsonBody<Code>,
-) -> Answer {
+) -> Answer<Shaped<MCPStatus>> {
     named(&directory, &name).await?;
     if code.trim().is_empty() {
         return Err(ApiError::bad_request("body: `code`: expected the code of the page"));
@@ -385,7 +396,7 @@ pub(super) async fn authenticate(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Path(name): Path<String>,
-) -> Answer {
+) -> Answer<Shaped<MCPStatus>> {
     let (page, ended) = begin(&api, &directory, &name).await?;
     let shown = json!({ "mcpName": name, "url": page });
     api.feed.announce(&directory.display().to_string(), "mcp.browser.open.failed", shown);
@@ -397,7 +408,7 @@ pub(super) async fn forget(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Path(name): Path<String>,
-) -> Answer {
+) -> Answer<Shaped<McpSignedOut>> {
     let spec = named(&directory, &name).await?;
     api.mcp_sign_ins.end(&directory, &name).await;
     if let Endpoint::Remote { url, oauth, .. } = spec.endpoint {
@@ -405,5 +416,5 @@ pub(super) async fn forget(
             blocking(move || leftfold_mcp::sign_out(&url, &oauth).map_err(|why| anyhow!(why)));
         signed_out.await?;
     }
-    Ok(Json(json!({ "success": true })))
+    Ok(shaped(json!({ "success": true })))
 }

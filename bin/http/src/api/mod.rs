@@ -8,6 +8,7 @@ mod keys;
 mod listed;
 mod lists;
 mod mcp;
+mod openapi;
 mod pages;
 mod prompt;
 mod questions;
@@ -20,16 +21,19 @@ mod vcs;
 pub(crate) use routes::router;
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use axum::body::{Body, Bytes};
 use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use leftfold_events::SessionId;
 use leftfold_events::event::SessionChoices;
 use leftfold_mcp::Servers;
@@ -38,7 +42,6 @@ use leftfold_runtime::project::Project;
 use leftfold_runtime::socket::{SessionRegistry, Sessions};
 use leftfold_tools::BoxFuture;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
@@ -62,7 +65,8 @@ const KIB: usize = 1_024;
 const PAUSE: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_secs(300);
 
-pub(crate) type Answer = Result<axum::Json<Value>, ApiError>;
+/// The answer of a handler: a `T` in JSON. `/doc` describes it from the type.
+pub(crate) type Answer<T> = Result<axum::Json<T>, ApiError>;
 
 /// Everything that requests are answered from.
 #[derive(Debug)]
@@ -391,11 +395,63 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|died| Err(died.into())).map_err(ApiError::from)
 }
 
-pub(crate) fn yes() -> Answer {
-    Ok(axum::Json(json!(true)))
+pub(crate) fn yes() -> Answer<bool> {
+    Ok(axum::Json(true))
 }
 
-/// An answer without a body.
-pub(crate) fn nothing() -> Response {
-    StatusCode::NO_CONTENT.into_response()
+/// The cursor of the last frame that a client of a feed has.
+#[derive(Clone, Debug)]
+pub(crate) struct LastEventId(pub(crate) Option<String>);
+
+impl FromRequestParts<Arc<Api>> for LastEventId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        let id = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+        Ok(Self(id.map(str::to_owned)))
+    }
+}
+
+/// Server-sent events without an end, whose data have the shape of a `T`.
+pub(crate) struct EventStream<T> {
+    frames: Body,
+    shape: PhantomData<fn() -> T>,
+}
+
+impl<T> EventStream<T> {
+    pub(crate) fn new(frames: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        let frames = Body::from_stream(frames.map(Ok::<Bytes, Infallible>));
+        Self { frames, shape: PhantomData }
+    }
+}
+
+impl<T> IntoResponse for EventStream<T> {
+    fn into_response(self) -> Response {
+        let headers = [
+            (header::CONTENT_TYPE, "text/event-stream"),
+            (header::CACHE_CONTROL, "no-cache, no-transform"),
+            (header::HeaderName::from_static("x-accel-buffering"), "no"),
+        ];
+        (headers, self.frames).into_response()
+    }
+}
+
+/// A text of JSON that has the shape of a `T`. Clients do not keep it.
+pub(crate) struct JsonText<T> {
+    text: String,
+    shape: PhantomData<fn() -> T>,
+}
+
+impl<T> JsonText<T> {
+    pub(crate) fn new(text: String) -> Self {
+        Self { text, shape: PhantomData }
+    }
+}
+
+impl<T> IntoResponse for JsonText<T> {
+    fn into_response(self) -> Response {
+        let headers =
+            [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+        (headers, self.text).into_response()
+    }
 }

@@ -1,14 +1,11 @@
 //! The data of the page that shows runs: overview, blocks of a run, and what is new in it.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use futures::stream;
 use leftfold_events::SessionId;
 use leftfold_runtime::socket;
@@ -18,10 +15,15 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::{Answer, Api, BY, JsonBody, Path, Query, blocking, sessions, yes};
+use super::{
+    Answer, Api, BY, EventStream, JsonBody, JsonText, LastEventId, Path, Query, blocking, sessions,
+    yes,
+};
 use crate::error::ApiError;
 use crate::opencode::ids;
 use crate::runs::{News, OpenRun, RunKey};
+use crate::shapes::catalog::{Overview, RunBlock, RunFork};
+use crate::shapes::{Shaped, shaped};
 
 /// The least time between two frames of a page.
 const THROTTLE: Duration = Duration::from_millis(200);
@@ -40,8 +42,8 @@ pub(super) struct RunQuery {
 }
 
 /// Sessions, and their totals by day, model and tool.
-pub(super) async fn overview(State(api): State<Arc<Api>>) -> Answer {
-    Ok(Json(blocking(move || api.overview.read(&api.feed)).await?))
+pub(super) async fn overview(State(api): State<Arc<Api>>) -> Answer<Shaped<Overview>> {
+    Ok(shaped(blocking(move || api.overview.read(&api.feed)).await?))
 }
 
 /// A block of a run's data. `run` is what a page knows first.
@@ -49,7 +51,7 @@ pub(super) async fn block(
     State(api): State<Arc<Api>>,
     Path((session, name)): Path<(String, String)>,
     Query(query): Query<RunQuery>,
-) -> Result<Response, ApiError> {
+) -> Result<JsonText<RunBlock>, ApiError> {
     let run = open(&api, &session, &query).await?;
     if query.epoch.as_ref().is_some_and(|epoch| *epoch != run.epoch) {
         let why = "the run was read again: load the page again";
@@ -67,8 +69,7 @@ pub(super) async fn block(
     };
     let found = blocking(read).await?;
     let found = found.ok_or_else(|| ApiError::not_found("there is no such block"))?;
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, found).into_response())
+    Ok(JsonText::new(found))
 }
 
 async fn open(api: &Arc<Api>, session: &str, query: &RunQuery) -> Result<Arc<OpenRun>, ApiError> {
@@ -118,13 +119,12 @@ pub(super) async fn feed(
     State(api): State<Arc<Api>>,
     Path(session): Path<String>,
     Query(query): Query<RunQuery>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
+    LastEventId(last): LastEventId,
+) -> Result<EventStream<RunBlock>, ApiError> {
     let run = open(&api, &session, &query).await?;
     let root = named(&api, &session).await?;
     // a browser that connects again sends the cursor of its last frame, and the first address
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let cursor = last.or(query.after.as_deref()).and_then(Cursor::parse);
+    let cursor = last.or(query.after).and_then(|cursor| Cursor::parse(&cursor));
     let counts = cursor.filter(|cursor| cursor.epoch == run.epoch).map(|cursor| cursor.counts);
     let changed = api.feed.changes(root);
     let page =
@@ -133,14 +133,9 @@ pub(super) async fn feed(
         let mut page = page?;
         let frame = page.next().await;
         let is_last = page.counts.is_none();
-        frame.map(|frame| (Ok::<Bytes, Infallible>(frame), Some(page).filter(|_| !is_last)))
+        frame.map(|frame| (frame, Some(page).filter(|_| !is_last)))
     });
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-cache, no-transform"),
-        (header::HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    Ok((headers, Body::from_stream(frames)).into_response())
+    Ok(EventStream::new(frames))
 }
 
 struct PageFeed {
@@ -234,11 +229,11 @@ pub(super) async fn fork(
     State(api): State<Arc<Api>>,
     Path(session): Path<String>,
     JsonBody(AtEvent { at }): JsonBody<AtEvent>,
-) -> Answer {
+) -> Answer<Shaped<RunFork>> {
     let session = named(&api, &session).await?;
     let all: Arc<dyn socket::Sessions> = api.sessions.clone();
     let fork = socket::fork_as(all, (BY, None), session, Some(at)).await?;
-    Ok(Json(json!({ "session": fork })))
+    Ok(shaped(json!({ "session": fork })))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -252,7 +247,7 @@ pub(super) async fn revert(
     State(api): State<Arc<Api>>,
     Path(session): Path<String>,
     JsonBody(ToEvent { to }): JsonBody<ToEvent>,
-) -> Answer {
+) -> Answer<bool> {
     let session = named(&api, &session).await?;
     let _ = sessions::reverted(&api, session, Some(to)).await?;
     yes()

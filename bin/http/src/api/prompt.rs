@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::NoContent;
 use indexmap::IndexMap;
 use leftfold_actors::Answered;
 use leftfold_events::event::{PromptKind, PromptPart, SlashCommand};
@@ -22,13 +21,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::questions::{allow, resume_cut_off};
-use super::{Answer, Api, BY, JsonBody, Named, nothing, yes};
+use super::{Answer, Api, BY, JsonBody, Named, yes};
 use crate::elsewhere;
 use crate::error::ApiError;
 use crate::opencode::{ProjectedMessage, Projection, ids};
+use crate::shapes::message::MessageWithParts;
+use crate::shapes::{self, Shaped, shaped};
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(extend("required" = ["parts"]))]
 pub(super) struct PromptBody {
     #[serde(rename = "messageID")]
     message: Option<String>,
@@ -39,8 +41,9 @@ pub(super) struct PromptBody {
     tools: IndexMap<String, bool>,
     #[serde(rename = "noReply")]
     no_reply: bool,
+    #[schemars(with = "shapes::message::OutputFormat")]
     format: OutputFormat,
-    #[schemars(with = "Vec<PartInput>")]
+    #[schemars(with = "Vec<shapes::message::PartInput>")]
     parts: Vec<Value>,
     /// The turn ends after the calls of the prompt itself.
     #[serde(skip)]
@@ -69,8 +72,8 @@ impl PromptBody {
     }
 }
 
-/// The form of the answer.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+/// The form of the answer: a [`shapes::message::OutputFormat`].
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum OutputFormat {
     #[default]
@@ -97,6 +100,7 @@ impl OutputFormat {
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct PromptModel {
     #[serde(rename = "providerID")]
     provider: String,
@@ -104,7 +108,8 @@ pub(super) struct PromptModel {
     id: String,
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+/// The members of [`shapes::message::PartInput`] that the log keeps as a prompt.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum PartInput {
     Text { text: String },
@@ -118,7 +123,7 @@ pub(super) async fn prompt(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(body): JsonBody<PromptBody>,
-) -> Answer {
+) -> Answer<Shaped<MessageWithParts>> {
     let head = send(&api, session, body).await?;
     ended(&api, session, head, Started::Prompt).await
 }
@@ -128,9 +133,9 @@ pub(super) async fn prompt_async(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(body): JsonBody<PromptBody>,
-) -> Result<Response, ApiError> {
+) -> Result<NoContent, ApiError> {
     send(&api, session, body).await?;
-    Ok(nothing())
+    Ok(NoContent)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -145,6 +150,7 @@ pub(super) struct CommandBody {
     #[serde(rename = "messageID")]
     message: Option<String>,
     #[serde(default)]
+    #[schemars(with = "Vec<shapes::message::FilePartInput>")]
     parts: Vec<Value>,
 }
 
@@ -153,7 +159,7 @@ pub(super) async fn command(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(body): JsonBody<CommandBody>,
-) -> Answer {
+) -> Answer<Shaped<MessageWithParts>> {
     let model = body.model.as_deref().and_then(|name| name.split_once('/'));
     let model =
         model.map(|(provider, id)| PromptModel { provider: provider.into(), id: id.into() });
@@ -189,7 +195,7 @@ pub(super) async fn shell(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(ShellBody { message, command, agent, model }): JsonBody<ShellBody>,
-) -> Answer {
+) -> Answer<Shaped<MessageWithParts>> {
     super::sessions::must_rest(&api, session)?;
     let said = format!("I ran this command:\n$ {command}\nIts output:\n");
     let command = PromptPart { kind: PromptKind::Command, ..PromptPart::text(command) };
@@ -233,7 +239,7 @@ pub(super) async fn summarize(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(body): JsonBody<SummarizeBody>,
-) -> Answer {
+) -> Answer<bool> {
     let client = api.client(session).await?;
     resume_cut_off(&api, session, &client).await?;
     let instructions = body.instructions;
@@ -257,7 +263,7 @@ pub(super) async fn init(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(body): JsonBody<SummarizeBody>,
-) -> Answer {
+) -> Answer<bool> {
     let command = SlashCommand { name: "init".to_owned(), arguments: String::new() };
     let prompt = PromptBody {
         model: body.provider.zip(body.model).map(|(provider, id)| PromptModel { provider, id }),
@@ -271,7 +277,7 @@ pub(super) async fn init(
 }
 
 /// Goes on with a turn that a crash has cut off.
-pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -> Answer<bool> {
     let client = api.client(session).await?;
     resume_cut_off(&api, session, &client).await?;
     yes()
@@ -283,7 +289,8 @@ async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u6
     let read = move || {
         let (mut parts, mut extras) = (Vec::new(), Vec::new());
         for (index, value) in given.into_iter().enumerate() {
-            let input = PartInput::deserialize(&value)
+            let input = ClientMembers::deserialize(&value)
+                .and_then(|_| PartInput::deserialize(&value))
                 .map_err(|error| Usage(format!("body: `parts[{index}]`: {error}")))?;
             parts.push(part(input)?);
             extras.push(extra(value));
@@ -294,6 +301,25 @@ async fn send(api: &Arc<Api>, session: SessionId, body: PromptBody) -> Result<u6
         Ok((parts, extras))
     };
     send_parts(api, session, &body, read).await
+}
+
+/// The types of members that Leftfold does not use. Other clients get them back, and rely on the types.
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only the types are checked")]
+struct ClientMembers {
+    id: Option<String>,
+    synthetic: Option<bool>,
+    ignored: Option<bool>,
+    metadata: Option<shapes::Free>,
+    source: Option<shapes::Free>,
+    time: Option<PartTime>,
+}
+
+#[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "only the types are checked")]
+struct PartTime {
+    start: u64,
+    end: Option<u64>,
 }
 
 /// The members of a client's part that Leftfold gives back unchanged. Files and agents stay what they are,
@@ -308,7 +334,9 @@ fn extra(part: Value) -> Value {
         Some(_) | None => &[],
     };
     let Value::Object(mut members) = part else { return Value::Null };
-    members.retain(|name, _| KEPT.contains(&name.as_str()) || of_kind.contains(&name.as_str()));
+    members.retain(|name, value| {
+        !value.is_null() && (KEPT.contains(&name.as_str()) || of_kind.contains(&name.as_str()))
+    });
     members.into()
 }
 
@@ -418,7 +446,12 @@ enum Started {
 }
 
 /// Waits for the end of the turn that began after the event `head`, and answers with its last message.
-async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) -> Answer {
+async fn ended(
+    api: &Arc<Api>,
+    session: SessionId,
+    head: u64,
+    started: Started,
+) -> Answer<Shaped<MessageWithParts>> {
     let last = api.feed.when(session, |tree| {
         let known = tree.session(session)?;
         if tree.seq(session) <= head || tree.is_working(session) {
@@ -441,7 +474,7 @@ async fn ended(api: &Arc<Api>, session: SessionId, head: u64, started: Started) 
     });
     let last = last.await?;
     elsewhere::shown(&api.sessions, &api.feed, session).await;
-    Ok(Json(last))
+    Ok(shaped(last))
 }
 
 /// The part of a prompt that an input stands for.

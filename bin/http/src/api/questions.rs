@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use leftfold_actors::{Answered, QuestionReply};
 use leftfold_events::SessionId;
@@ -18,6 +17,8 @@ use tokio::time::timeout;
 
 use super::{Answer, Api, BY, JsonBody, Path, yes};
 use crate::error::ApiError;
+use crate::shapes::session::{PermissionRequest, QuestionRequest};
+use crate::shapes::{Shaped, shaped};
 
 const NO_PERMISSION: &str = "PermissionNotFoundError";
 const NO_QUESTION: &str = "QuestionNotFoundError";
@@ -25,24 +26,26 @@ const NO_QUESTION: &str = "QuestionNotFoundError";
 /// How long a turn that goes on may take to begin.
 const RESUMED: Duration = Duration::from_secs(5);
 
-pub(super) async fn permissions(State(api): State<Arc<Api>>) -> Answer {
-    Ok(open(&api, "permission.asked"))
+pub(super) async fn permissions(
+    State(api): State<Arc<Api>>,
+) -> Answer<Shaped<Vec<PermissionRequest>>> {
+    Ok(shaped(open(&api, "permission.asked")))
 }
 
-pub(super) async fn questions(State(api): State<Arc<Api>>) -> Answer {
-    Ok(open(&api, "question.asked"))
+pub(super) async fn questions(State(api): State<Arc<Api>>) -> Answer<Shaped<Vec<QuestionRequest>>> {
+    Ok(shaped(open(&api, "question.asked")))
 }
 
-fn open(api: &Api, kind: &str) -> Json<Value> {
+fn open(api: &Api, kind: &str) -> Value {
     let frames =
         api.feed.each(|tree| tree.sessions().flat_map(|(id, _)| tree.open_questions(id)).collect());
     let asked = frames.into_iter().filter(|frame| frame.kind == kind);
-    Json(asked.map(|frame| frame.properties).collect())
+    asked.map(|frame| frame.properties).collect()
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PermissionReply {
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("enum" = ["once", "always", "reject"]))]
     reply: Reply,
     message: Option<String>,
 }
@@ -51,7 +54,7 @@ pub(super) async fn permission(
     State(api): State<Arc<Api>>,
     Path(request): Path<String>,
     JsonBody(PermissionReply { reply, message }): JsonBody<PermissionReply>,
-) -> Answer {
+) -> Answer<bool> {
     let feedback = message.filter(|message| !message.trim().is_empty());
     let reply = QuestionReply { answer: reply, feedback, always: None, by: BY.to_owned() };
     answer(&api, &request, reply, NO_PERMISSION).await
@@ -68,7 +71,7 @@ pub(super) async fn allow(api: &Arc<Api>, request: &str) -> Result<(), ApiError>
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct PermissionResponse {
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("enum" = ["once", "always", "reject"]))]
     response: Reply,
 }
 
@@ -77,7 +80,7 @@ pub(super) async fn respond(
     State(api): State<Arc<Api>>,
     Path((_, request)): Path<(String, String)>,
     JsonBody(PermissionResponse { response }): JsonBody<PermissionResponse>,
-) -> Answer {
+) -> Answer<bool> {
     let reply = QuestionReply { answer: response, feedback: None, always: None, by: BY.to_owned() };
     answer(&api, &request, reply, NO_PERMISSION).await
 }
@@ -92,18 +95,21 @@ pub(super) async fn reply(
     State(api): State<Arc<Api>>,
     Path(request): Path<String>,
     JsonBody(Answers { answers }): JsonBody<Answers>,
-) -> Answer {
+) -> Answer<bool> {
     let text = answers.iter().map(|chosen| chosen.join(", ")).collect::<Vec<_>>().join("\n");
     answer(&api, &request, client::reply(Some(text), BY), NO_QUESTION).await
 }
 
-pub(super) async fn reject(State(api): State<Arc<Api>>, Path(request): Path<String>) -> Answer {
+pub(super) async fn reject(
+    State(api): State<Arc<Api>>,
+    Path(request): Path<String>,
+) -> Answer<bool> {
     answer(&api, &request, client::reply(None, BY), NO_QUESTION).await
 }
 
 /// Answers a question. The first answer counts. In a turn that was cut off, an answer first resumes
 /// the turn, which asks again under the same id.
-async fn answer(api: &Arc<Api>, request: &str, reply: QuestionReply, tag: &str) -> Answer {
+async fn answer(api: &Arc<Api>, request: &str, reply: QuestionReply, tag: &str) -> Answer<bool> {
     let Some((session, of)) = api.feed.question(request) else {
         return Err(ApiError::no_request(tag, request, None));
     };

@@ -1,34 +1,39 @@
-//! The table of routes. The router and the OpenAPI document at `/doc` are both made from it. Queries
-//! and bodies are documented from the types that a handler takes, so the document cannot differ from
-//! the code.
+//! The table of routes. The router and the OpenAPI document at `/doc` are both made from it and from the types of the
+//! handlers.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::api::{
-    Api, Directory, GivenDirectory, JsonBody, Named, NewProject, Path, Query, config, control,
-    events, files, keys, lists, mcp, pages, prompt, questions, sessions, sign_in, terminals, vcs,
+use super::openapi::{Answers, Described, Documented, Effect, Operation};
+use super::{
+    Api, config, control, events, files, keys, lists, mcp, pages, prompt, questions, sessions,
+    sign_in, terminals, vcs,
 };
 use crate::error::ApiError;
 use crate::front::Front;
+use crate::shapes::failure::Failure;
+use crate::shapes::message::Part;
+use crate::shapes::{Free, Shaped, shaped, simplify};
 
 /// A method and a path, the handler, and what `/doc` says of both.
 struct Route {
     method: Method,
     path: &'static str,
+    /// The operation's name. Generated clients have a function of this name, as OpenCode's SDK has.
+    id: &'static str,
     group: Group,
-    answer: Answers,
     handler: MethodRouter<Arc<Api>>,
     describe: fn(&mut Operation<'_>),
+    /// Failures that the types of the handler do not tell.
+    failures: &'static [Failure],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,13 @@ impl Method {
             Self::Put => "put",
             Self::Patch => "patch",
             Self::Delete => "delete",
+        }
+    }
+
+    fn effect(self) -> Effect {
+        match self {
+            Self::Get => Effect::Reads,
+            Self::Post | Self::Put | Self::Patch | Self::Delete => Effect::Changes,
         }
     }
 
@@ -85,176 +97,171 @@ impl Group {
     }
 }
 
-/// The kind of body with which a route answers a request that succeeds.
-#[derive(Clone, Copy, Debug)]
-enum Answers {
-    Object,
-    List,
-    True,
-    /// 204
-    Nothing,
-    /// Server-sent events without an end.
-    Feed,
-}
-
 fn route<H, T>(
     group: Group,
     method: Method,
     path: &'static str,
-    answer: Answers,
+    id: &'static str,
     handler: H,
 ) -> Route
 where
-    H: Handler<T, Arc<Api>>,
-    T: Described + 'static,
+    H: Handler<T, Arc<Api>> + Documented<T>,
+    T: 'static,
 {
     Route {
         method,
         path,
+        id,
         group,
-        answer,
         handler: on(method.filter(), handler),
-        describe: T::describe,
+        describe: H::describe,
+        failures: &[],
+    }
+}
+
+impl Route {
+    fn fails(self, failures: &'static [Failure]) -> Self {
+        Self { failures, ..self }
     }
 }
 
 #[rustfmt::skip]
 fn table() -> Vec<Route> {
-    use Answers::{Feed, List, Nothing, Object, True};
+    use Failure::{Busy, NoPermission, NoQuestion, NoServer, NoSignIn, NoTerminal, NotFound, NotSupported, QuotaReached, Stale, TerminalForbidden};
     use Group::{Leftfold, Sdk, Terminal, Web};
     use Method::{Delete, Get, Patch, Post, Put};
     vec![
         // the feed
-        route(Terminal, Get, "/global/event", Feed, events::global),
-        route(Terminal, Get, "/event", Feed, events::of_directory),
+        route(Terminal, Get, "/global/event", "global.event", events::global),
+        route(Terminal, Get, "/event", "event.subscribe", events::of_directory),
         // settings, models, agents, tools, commands
-        route(Sdk, Get, "/global/health", Object, config::health),
-        route(Web, Get, "/api/health", Object, config::health),
-        route(Leftfold, Get, "/doc", Object, documentation),
-        route(Terminal, Get, "/config", Object, config::config),
-        route(Sdk, Patch, "/config", Object, config::change),
-        route(Web, Get, "/global/config", Object, config::config),
-        route(Web, Patch, "/global/config", Object, config::change),
-        route(Terminal, Get, "/config/providers", Object, config::config_providers),
-        route(Terminal, Get, "/provider", Object, config::providers),
-        route(Terminal, Get, "/provider/auth", Object, sign_in::methods),
-        route(Web, Post, "/provider/{providerID}/oauth/authorize", Object, sign_in::authorize),
-        route(Web, Post, "/provider/{providerID}/oauth/callback", True, sign_in::callback),
-        route(Web, Put, "/auth/{providerID}", True, keys::store),
-        route(Web, Delete, "/auth/{providerID}", True, keys::forget),
-        route(Terminal, Get, "/agent", List, config::agent_list),
-        route(Terminal, Get, "/command", List, config::commands),
-        route(Web, Get, "/skill", List, lists::skills),
-        route(Terminal, Get, "/lsp", List, lists::language_servers),
-        route(Terminal, Get, "/formatter", List, lists::formatters),
-        route(Terminal, Get, "/mcp", Object, mcp::list),
-        route(Sdk, Post, "/mcp", Object, mcp::add),
-        route(Sdk, Post, "/mcp/{name}/auth", Object, mcp::authorize),
-        route(Sdk, Delete, "/mcp/{name}/auth", Object, mcp::forget),
-        route(Sdk, Post, "/mcp/{name}/auth/callback", Object, mcp::callback),
-        route(Sdk, Post, "/mcp/{name}/auth/authenticate", Object, mcp::authenticate),
-        route(Web, Post, "/mcp/{name}/connect", True, mcp::connect),
-        route(Web, Post, "/mcp/{name}/disconnect", True, mcp::disconnect),
-        route(Sdk, Get, "/experimental/tool/ids", List, config::tools),
-        route(Web, Get, "/experimental/tool", List, lists::tools),
-        route(Terminal, Get, "/experimental/capabilities", Object, config::capabilities),
-        route(Terminal, Get, "/experimental/console", Object, config::console),
-        route(Terminal, Get, "/experimental/resource", Object, config::empty_object),
-        route(Terminal, Get, "/experimental/workspace", List, config::empty_list),
-        route(Terminal, Get, "/experimental/workspace/status", List, config::empty_list),
-        route(Web, Get, "/experimental/worktree", List, config::empty_list),
-        route(Sdk, Post, "/log", True, control::log),
-        route(Sdk, Post, "/instance/dispose", True, control::dispose),
-        route(Web, Post, "/global/dispose", True, control::dispose_all),
+        route(Sdk, Get, "/global/health", "global.health", config::health),
+        route(Web, Get, "/api/health", "v2.health.get", config::health),
+        route(Leftfold, Get, "/doc", "leftfold.doc", documentation),
+        route(Terminal, Get, "/config", "config.get", config::config),
+        route(Sdk, Patch, "/config", "config.update", config::change),
+        route(Web, Get, "/global/config", "global.config.get", config::config),
+        route(Web, Patch, "/global/config", "global.config.update", config::change),
+        route(Terminal, Get, "/config/providers", "config.providers", config::config_providers),
+        route(Terminal, Get, "/provider", "provider.list", config::providers),
+        route(Terminal, Get, "/provider/auth", "provider.auth", sign_in::methods),
+        route(Web, Post, "/provider/{providerID}/oauth/authorize", "provider.oauth.authorize", sign_in::authorize),
+        route(Web, Post, "/provider/{providerID}/oauth/callback", "provider.oauth.callback", sign_in::callback),
+        route(Web, Put, "/auth/{providerID}", "auth.set", keys::store).fails(&[NotFound]),
+        route(Web, Delete, "/auth/{providerID}", "auth.remove", keys::forget),
+        route(Terminal, Get, "/agent", "app.agents", config::agent_list),
+        route(Terminal, Get, "/command", "command.list", config::commands),
+        route(Web, Get, "/skill", "app.skills", lists::skills),
+        route(Terminal, Get, "/lsp", "lsp.status", lists::language_servers),
+        route(Terminal, Get, "/formatter", "formatter.status", lists::formatters),
+        route(Terminal, Get, "/mcp", "mcp.status", mcp::list),
+        route(Sdk, Post, "/mcp", "mcp.add", mcp::add),
+        route(Sdk, Post, "/mcp/{name}/auth", "mcp.auth.start", mcp::authorize).fails(&[NoServer, NoSignIn]),
+        route(Sdk, Delete, "/mcp/{name}/auth", "mcp.auth.remove", mcp::forget).fails(&[NoServer]),
+        route(Sdk, Post, "/mcp/{name}/auth/callback", "mcp.auth.callback", mcp::callback).fails(&[NoServer]),
+        route(Sdk, Post, "/mcp/{name}/auth/authenticate", "mcp.auth.authenticate", mcp::authenticate).fails(&[NoServer, NoSignIn]),
+        route(Web, Post, "/mcp/{name}/connect", "mcp.connect", mcp::connect).fails(&[NoServer]),
+        route(Web, Post, "/mcp/{name}/disconnect", "mcp.disconnect", mcp::disconnect).fails(&[NoServer]),
+        route(Sdk, Get, "/experimental/tool/ids", "tool.ids", config::tools),
+        route(Web, Get, "/experimental/tool", "tool.list", lists::tools),
+        route(Terminal, Get, "/experimental/capabilities", "experimental.capabilities.get", config::capabilities),
+        route(Terminal, Get, "/experimental/console", "experimental.console.get", config::console),
+        route(Terminal, Get, "/experimental/resource", "experimental.resource.list", config::empty_object),
+        route(Terminal, Get, "/experimental/workspace", "experimental.workspace.list", config::empty_list),
+        route(Terminal, Get, "/experimental/workspace/status", "experimental.workspace.status", config::empty_list),
+        route(Web, Get, "/experimental/worktree", "worktree.list", config::empty_list),
+        route(Sdk, Post, "/log", "app.log", control::log),
+        route(Sdk, Post, "/instance/dispose", "instance.dispose", control::dispose),
+        route(Web, Post, "/global/dispose", "global.dispose", control::dispose_all),
         // projects and files
-        route(Terminal, Get, "/path", Object, config::path),
-        route(Sdk, Get, "/project", List, config::projects),
-        route(Terminal, Get, "/project/current", Object, config::current_project),
-        route(Web, Post, "/project/git/init", Object, vcs::init),
-        route(Terminal, Get, "/project/{projectID}/directories", List, config::directories),
-        route(Terminal, Get, "/vcs", Object, files::vcs),
-        route(Terminal, Get, "/vcs/diff", List, files::vcs_diff),
-        route(Web, Get, "/vcs/status", List, vcs::status),
-        route(Sdk, Get, "/find", List, files::find),
-        route(Sdk, Get, "/find/file", List, files::find_file),
-        route(Sdk, Get, "/find/symbol", List, config::empty_list),
-        route(Sdk, Get, "/file", List, files::list),
-        route(Sdk, Get, "/file/content", Object, files::content),
-        route(Sdk, Get, "/file/status", List, vcs::files),
+        route(Terminal, Get, "/path", "path.get", config::path),
+        route(Sdk, Get, "/project", "project.list", config::projects),
+        route(Terminal, Get, "/project/current", "project.current", config::current_project),
+        route(Web, Post, "/project/git/init", "project.initGit", vcs::init),
+        route(Terminal, Get, "/project/{projectID}/directories", "project.directories", config::directories),
+        route(Terminal, Get, "/vcs", "vcs.get", files::vcs),
+        route(Terminal, Get, "/vcs/diff", "vcs.diff", files::vcs_diff).fails(&[NotFound]),
+        route(Web, Get, "/vcs/status", "vcs.status", vcs::status),
+        route(Sdk, Get, "/find", "find.text", files::find),
+        route(Sdk, Get, "/find/file", "find.files", files::find_file),
+        route(Sdk, Get, "/find/symbol", "find.symbols", config::empty_list),
+        route(Sdk, Get, "/file", "file.list", files::list).fails(&[NotFound]),
+        route(Sdk, Get, "/file/content", "file.read", files::content).fails(&[NotFound]),
+        route(Sdk, Get, "/file/status", "file.status", vcs::files),
         // sessions
-        route(Terminal, Get, "/session", List, sessions::list),
-        route(Terminal, Post, "/session", Object, sessions::create),
-        route(Web, Get, "/experimental/session", List, lists::sessions),
-        route(Terminal, Get, "/session/status", Object, sessions::statuses),
-        route(Terminal, Get, "/session/{sessionID}", Object, sessions::one),
-        route(Terminal, Patch, "/session/{sessionID}", Object, sessions::change),
-        route(Terminal, Delete, "/session/{sessionID}", True, sessions::remove),
-        route(Sdk, Get, "/session/{sessionID}/children", List, sessions::children),
-        route(Terminal, Get, "/session/{sessionID}/todo", List, sessions::todo),
-        route(Terminal, Get, "/session/{sessionID}/diff", List, sessions::diff),
-        route(Terminal, Get, "/session/{sessionID}/message", List, sessions::messages),
-        route(Terminal, Post, "/session/{sessionID}/message", Object, prompt::prompt),
-        route(Sdk, Get, "/session/{sessionID}/message/{messageID}", Object, sessions::message),
-        route(Sdk, Delete, "/session/{sessionID}/message/{messageID}", True, sessions::remove_message),
-        route(Sdk, Patch, "/session/{sessionID}/message/{messageID}/part/{partID}", Object, sessions::change_part),
-        route(Sdk, Delete, "/session/{sessionID}/message/{messageID}/part/{partID}", True, sessions::change_part),
-        route(Sdk, Post, "/session/{sessionID}/prompt_async", Nothing, prompt::prompt_async),
-        route(Terminal, Post, "/session/{sessionID}/command", Object, prompt::command),
-        route(Terminal, Post, "/session/{sessionID}/shell", Object, prompt::shell),
-        route(Terminal, Post, "/session/{sessionID}/summarize", True, prompt::summarize),
-        route(Sdk, Post, "/session/{sessionID}/init", True, prompt::init),
-        route(Leftfold, Post, "/session/{sessionID}/resume", True, prompt::resume),
-        route(Terminal, Post, "/session/{sessionID}/abort", True, sessions::abort),
-        route(Terminal, Post, "/session/{sessionID}/fork", Object, sessions::fork),
-        route(Terminal, Post, "/session/{sessionID}/revert", Object, sessions::revert),
-        route(Terminal, Post, "/session/{sessionID}/unrevert", Object, sessions::unrevert),
+        route(Terminal, Get, "/session", "session.list", sessions::list),
+        route(Terminal, Post, "/session", "session.create", sessions::create),
+        route(Web, Get, "/experimental/session", "experimental.session.list", lists::sessions),
+        route(Terminal, Get, "/session/status", "session.status", sessions::statuses),
+        route(Terminal, Get, "/session/{sessionID}", "session.get", sessions::one),
+        route(Terminal, Patch, "/session/{sessionID}", "session.update", sessions::change),
+        route(Terminal, Delete, "/session/{sessionID}", "session.delete", sessions::remove),
+        route(Sdk, Get, "/session/{sessionID}/children", "session.children", sessions::children),
+        route(Terminal, Get, "/session/{sessionID}/todo", "session.todo", sessions::todo),
+        route(Terminal, Get, "/session/{sessionID}/diff", "session.diff", sessions::diff),
+        route(Terminal, Get, "/session/{sessionID}/message", "session.messages", sessions::messages),
+        route(Terminal, Post, "/session/{sessionID}/message", "session.prompt", prompt::prompt).fails(&[QuotaReached]),
+        route(Sdk, Get, "/session/{sessionID}/message/{messageID}", "session.message", sessions::message),
+        route(Sdk, Delete, "/session/{sessionID}/message/{messageID}", "session.deleteMessage", sessions::remove_message).fails(&[NotSupported]),
+        route(Sdk, Patch, "/session/{sessionID}/message/{messageID}/part/{partID}", "part.update", sessions::change_part::<Part>).fails(&[NotSupported]),
+        route(Sdk, Delete, "/session/{sessionID}/message/{messageID}/part/{partID}", "part.delete", sessions::change_part::<bool>).fails(&[NotSupported]),
+        route(Sdk, Post, "/session/{sessionID}/prompt_async", "session.prompt_async", prompt::prompt_async).fails(&[QuotaReached]),
+        route(Terminal, Post, "/session/{sessionID}/command", "session.command", prompt::command).fails(&[QuotaReached]),
+        route(Terminal, Post, "/session/{sessionID}/shell", "session.shell", prompt::shell).fails(&[QuotaReached]),
+        route(Terminal, Post, "/session/{sessionID}/summarize", "session.summarize", prompt::summarize).fails(&[QuotaReached]),
+        route(Sdk, Post, "/session/{sessionID}/init", "session.init", prompt::init).fails(&[QuotaReached]),
+        route(Leftfold, Post, "/session/{sessionID}/resume", "leftfold.resume", prompt::resume),
+        route(Terminal, Post, "/session/{sessionID}/abort", "session.abort", sessions::abort).fails(&[Busy]),
+        route(Terminal, Post, "/session/{sessionID}/fork", "session.fork", sessions::fork),
+        route(Terminal, Post, "/session/{sessionID}/revert", "session.revert", sessions::revert),
+        route(Terminal, Post, "/session/{sessionID}/unrevert", "session.unrevert", sessions::unrevert),
         // permissions and questions
-        route(Sdk, Get, "/permission", List, questions::permissions),
-        route(Terminal, Post, "/permission/{requestID}/reply", True, questions::permission),
-        route(Sdk, Post, "/session/{sessionID}/permissions/{permissionID}", True, questions::respond),
-        route(Sdk, Get, "/question", List, questions::questions),
-        route(Terminal, Post, "/question/{requestID}/reply", True, questions::reply),
-        route(Terminal, Post, "/question/{requestID}/reject", True, questions::reject),
+        route(Sdk, Get, "/permission", "permission.list", questions::permissions),
+        route(Terminal, Post, "/permission/{requestID}/reply", "permission.reply", questions::permission).fails(&[NoPermission, Busy]),
+        route(Sdk, Post, "/session/{sessionID}/permissions/{permissionID}", "permission.respond", questions::respond).fails(&[NoPermission, Busy]),
+        route(Sdk, Get, "/question", "question.list", questions::questions),
+        route(Terminal, Post, "/question/{requestID}/reply", "question.reply", questions::reply).fails(&[NoQuestion, Busy]),
+        route(Terminal, Post, "/question/{requestID}/reject", "question.reject", questions::reject).fails(&[NoQuestion, Busy]),
         // the page of a run
-        route(Leftfold, Get, "/leftfold/overview", Object, pages::overview),
-        route(Leftfold, Get, "/leftfold/run/{sessionID}/feed", Feed, pages::feed),
-        route(Leftfold, Get, "/leftfold/run/{sessionID}/block/{name}", Object, pages::block),
-        route(Leftfold, Post, "/leftfold/run/{sessionID}/fork", Object, pages::fork),
-        route(Leftfold, Post, "/leftfold/run/{sessionID}/revert", True, pages::revert),
+        route(Leftfold, Get, "/leftfold/overview", "leftfold.overview", pages::overview),
+        route(Leftfold, Get, "/leftfold/run/{sessionID}/feed", "leftfold.run.feed", pages::feed).fails(&[NotFound]),
+        route(Leftfold, Get, "/leftfold/run/{sessionID}/block/{name}", "leftfold.run.block", pages::block).fails(&[NotFound, Stale]),
+        route(Leftfold, Post, "/leftfold/run/{sessionID}/fork", "leftfold.run.fork", pages::fork).fails(&[NotFound, Busy]),
+        route(Leftfold, Post, "/leftfold/run/{sessionID}/revert", "leftfold.run.revert", pages::revert).fails(&[NotFound, Busy]),
         // remote control of terminals
-        route(Web, Post, "/tui/append-prompt", True, control::append_prompt),
-        route(Web, Post, "/tui/submit-prompt", True, control::submit_prompt),
-        route(Web, Post, "/tui/clear-prompt", True, control::clear_prompt),
-        route(Web, Post, "/tui/open-help", True, control::open_help),
-        route(Web, Post, "/tui/open-sessions", True, control::open_sessions),
-        route(Web, Post, "/tui/open-themes", True, control::open_themes),
-        route(Web, Post, "/tui/open-models", True, control::open_models),
-        route(Web, Post, "/tui/execute-command", True, control::execute_command),
-        route(Web, Post, "/tui/show-toast", True, control::show_toast),
-        route(Web, Post, "/tui/select-session", True, control::select_session),
-        route(Web, Post, "/tui/publish", True, control::publish),
-        route(Web, Get, "/tui/control/next", Object, control::next),
-        route(Web, Post, "/tui/control/response", True, control::response),
+        route(Web, Post, "/tui/append-prompt", "tui.appendPrompt", control::append_prompt),
+        route(Web, Post, "/tui/submit-prompt", "tui.submitPrompt", control::submit_prompt),
+        route(Web, Post, "/tui/clear-prompt", "tui.clearPrompt", control::clear_prompt),
+        route(Web, Post, "/tui/open-help", "tui.openHelp", control::open_help),
+        route(Web, Post, "/tui/open-sessions", "tui.openSessions", control::open_sessions),
+        route(Web, Post, "/tui/open-themes", "tui.openThemes", control::open_themes),
+        route(Web, Post, "/tui/open-models", "tui.openModels", control::open_models),
+        route(Web, Post, "/tui/execute-command", "tui.executeCommand", control::execute_command),
+        route(Web, Post, "/tui/show-toast", "tui.showToast", control::show_toast),
+        route(Web, Post, "/tui/select-session", "tui.selectSession", control::select_session).fails(&[NotFound]),
+        route(Web, Post, "/tui/publish", "tui.publish", control::publish).fails(&[NotFound]),
+        route(Web, Get, "/tui/control/next", "tui.control.next", control::next),
+        route(Web, Post, "/tui/control/response", "tui.control.response", control::response),
         // terminals of the person
-        route(Web, Get, "/pty/shells", List, terminals::shells),
-        route(Web, Get, "/pty", List, terminals::list),
-        route(Web, Post, "/pty", Object, terminals::create),
-        route(Web, Get, "/pty/{ptyID}", Object, terminals::one),
-        route(Web, Put, "/pty/{ptyID}", Object, terminals::change),
-        route(Web, Delete, "/pty/{ptyID}", True, terminals::remove),
-        route(Web, Post, "/pty/{ptyID}/connect-token", Object, terminals::ticket),
-        route(Web, Get, "/pty/{ptyID}/connect", True, terminals::connect),
+        route(Web, Get, "/pty/shells", "pty.shells", terminals::shells),
+        route(Web, Get, "/pty", "pty.list", terminals::list),
+        route(Web, Post, "/pty", "pty.create", terminals::create),
+        route(Web, Get, "/pty/{ptyID}", "pty.get", terminals::one).fails(&[NoTerminal]),
+        route(Web, Put, "/pty/{ptyID}", "pty.update", terminals::change).fails(&[NoTerminal]),
+        route(Web, Delete, "/pty/{ptyID}", "pty.remove", terminals::remove).fails(&[NoTerminal]),
+        route(Web, Post, "/pty/{ptyID}/connect-token", "pty.connectToken", terminals::ticket).fails(&[NoTerminal, TerminalForbidden]),
+        route(Web, Get, "/pty/{ptyID}/connect", "pty.connect", terminals::connect).fails(&[NoTerminal, TerminalForbidden]),
         // the second version of the API, as far as clients of the first read it
-        route(Terminal, Get, "/api/location", Object, config::location),
-        route(Terminal, Get, "/api/fs/find", Object, files::find_located),
-        route(Web, Get, "/api/session", Object, lists::located_sessions),
-        route(Terminal, Get, "/api/agent", Object, config::located_list),
-        route(Terminal, Get, "/api/model", Object, config::located_list),
-        route(Terminal, Get, "/api/provider", Object, config::located_list),
-        route(Terminal, Get, "/api/integration", Object, config::located_list),
-        route(Terminal, Get, "/api/command", Object, config::located_list),
-        route(Terminal, Get, "/api/skill", Object, config::located_list),
-        route(Terminal, Get, "/api/reference", Object, config::located_list),
+        route(Terminal, Get, "/api/location", "v2.location.get", config::location),
+        route(Terminal, Get, "/api/fs/find", "v2.fs.find", files::find_located),
+        route(Web, Get, "/api/session", "v2.session.list", lists::located_sessions),
+        route(Terminal, Get, "/api/agent", "v2.agent.list", config::located_list),
+        route(Terminal, Get, "/api/model", "v2.model.list", config::located_list),
+        route(Terminal, Get, "/api/provider", "v2.provider.list", config::located_list),
+        route(Terminal, Get, "/api/integration", "v2.integration.list", config::located_list),
+        route(Terminal, Get, "/api/command", "v2.command.list", config::located_list),
+        route(Terminal, Get, "/api/skill", "v2.skill.list", config::located_list),
+        route(Terminal, Get, "/api/reference", "v2.reference.list", config::located_list),
     ]
 }
 
@@ -280,8 +287,8 @@ async fn unknown(request: Request) -> Response {
     ApiError::not_found(format!("this server has no `{}`", request.uri.path())).into_response()
 }
 
-async fn documentation() -> axum::Json<Value> {
-    axum::Json(openapi())
+async fn documentation() -> axum::Json<Shaped<Free>> {
+    shaped(openapi())
 }
 
 /// The table as an OpenAPI 3.1 document.
@@ -298,145 +305,46 @@ fn openapi() -> Value {
         path[route.method.name()] = operation;
     }
     let schemas = generator.take_definitions(true);
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": { "title": "Leftfold", "version": env!("CARGO_PKG_VERSION") },
         "paths": paths,
-        "components": { "schemas": schemas },
-    })
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": { "password": { "type": "http", "scheme": "basic" } },
+        },
+        // only a server with a password needs it
+        "security": [{}, { "password": [] }],
+    });
+    simplify(&mut document);
+    document
 }
 
 impl Route {
     fn documented(&self, generator: &mut SchemaGenerator) -> Value {
-        let in_path = self.path.split(['{', '}']).skip(1).step_by(2);
-        let parameters =
-            in_path.map(|name| parameter(name, "path", true, &json!({ "type": "string" })));
-        let mut operation = Operation { generator, parameters: parameters.collect(), body: None };
+        let mut operation = Operation::new(generator, self.path, self.method.effect());
         (self.describe)(&mut operation);
-        let Operation { parameters, body, .. } = operation;
-        let name = self.path.trim_matches('/').replace(['/', '-'], "_").replace(['{', '}'], "");
-        let mut documented = json!({
-            "operationId": format!("{}_{name}", self.method.name()),
-            "tags": [self.group.name()],
-            "parameters": parameters,
-            "responses": {
-                "default": content("application/json", &json!({ "type": "object" }), "why it was not done"),
-            },
-        });
-        let (status, answer) = match self.answer {
-            Answers::Object => {
-                ("200", content("application/json", &json!({ "type": "object" }), "done"))
-            }
-            Answers::List => {
-                ("200", content("application/json", &json!({ "type": "array" }), "done"))
-            }
-            Answers::True => {
-                ("200", content("application/json", &json!({ "type": "boolean" }), "done"))
-            }
-            Answers::Nothing => ("204", json!({ "description": "done" })),
-            Answers::Feed => {
-                ("200", content("text/event-stream", &json!({}), "events without an end"))
-            }
-        };
-        documented["responses"][status] = answer;
-        if let Some(schema) = body {
-            documented["requestBody"] =
-                json!({ "content": { "application/json": { "schema": schema } } });
-        }
-        documented
+        self.failures.iter().for_each(|failure| operation.fails(*failure));
+        let mut object = operation.object();
+        object.insert("operationId".to_owned(), self.id.into());
+        object.insert("tags".to_owned(), json!([self.group.name()]));
+        object.into()
     }
 }
 
-fn content(kind: &str, schema: &Value, description: &str) -> Value {
-    json!({ "description": description, "content": { kind: { "schema": schema } } })
-}
-
-fn parameter(name: &str, place: &str, required: bool, schema: &Value) -> Value {
-    json!({ "name": name, "in": place, "required": required, "schema": schema })
-}
-
-/// The parameters and the body of a handler's requests, as its extractors describe them.
-struct Operation<'a> {
-    generator: &'a mut SchemaGenerator,
-    parameters: Vec<Value>,
-    body: Option<Value>,
-}
-
-impl Operation<'_> {
-    fn takes_directory(&mut self) {
-        let text = json!({ "type": "string" });
-        self.parameters.push(parameter("directory", "query", false, &text));
-        self.parameters.push(parameter("x-opencode-directory", "header", false, &text));
-    }
-
-    fn takes_query<T: JsonSchema>(&mut self) {
-        let schema = T::json_schema(self.generator).to_value();
-        let required = schema["required"].as_array().cloned().unwrap_or_default();
-        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-            let is_required = required.iter().any(|known| known == name.as_str());
-            self.parameters.push(parameter(name, "query", is_required, schema));
-        }
-    }
-}
-
-/// An extractor, or the extractors of a handler, in the document.
-trait Described {
-    fn describe(_: &mut Operation<'_>) {}
-}
-
-impl Described for State<Arc<Api>> {}
-impl Described for HeaderMap {}
-impl Described for Named {}
 impl Described for terminals::OnlyTicket {}
 impl Described for terminals::Upgrade {}
-impl<T> Described for Path<T> {}
 
-impl Described for Directory {
+impl Described for terminals::AsksForTicket {
     fn describe(operation: &mut Operation<'_>) {
-        operation.takes_directory();
+        // generators make no headers of one value
+        let schema = json!({ "type": "string", "description": "It is `1`." });
+        operation.takes("header", Self::HEADER, true, &schema);
     }
 }
 
-impl Described for NewProject {
+impl Answers for terminals::Connected {
     fn describe(operation: &mut Operation<'_>) {
-        operation.takes_directory();
+        operation.answers_nothing("101", "the WebSocket of the terminal");
     }
 }
-
-impl Described for GivenDirectory {
-    fn describe(operation: &mut Operation<'_>) {
-        operation.takes_directory();
-    }
-}
-
-impl<T: JsonSchema> Described for Query<T> {
-    fn describe(operation: &mut Operation<'_>) {
-        operation.takes_query::<T>();
-    }
-}
-
-impl<T: JsonSchema> Described for JsonBody<T> {
-    fn describe(operation: &mut Operation<'_>) {
-        operation.body = Some(operation.generator.subschema_for::<T>().to_value());
-    }
-}
-
-/// A handler without extractors.
-impl Described for ((),) {}
-
-/// The tuples that axum makes of a handler's extractors. `M` says how the last one reads the request.
-macro_rules! described {
-    ($($extractor:ident),+) => {
-        impl<M, $($extractor: Described),+> Described for (M, $($extractor,)+) {
-            fn describe(operation: &mut Operation<'_>) {
-                $($extractor::describe(operation);)+
-            }
-        }
-    };
-}
-
-described!(A);
-described!(A, B);
-described!(A, B, C);
-described!(A, B, C, D);
-described!(A, B, C, D, E);

@@ -1,14 +1,12 @@
 //! Sessions: lists, one, new, changed, removed, forked, reverted.
 
-use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::Rule;
 use leftfold_events::{SessionId, Time};
@@ -25,6 +23,9 @@ use super::{
 };
 use crate::error::ApiError;
 use crate::opencode::{Projection, ids};
+use crate::shapes::message::MessageWithParts;
+use crate::shapes::session::{PermissionRule, Session, SessionStatus, SnapshotFileDiff, Todo};
+use crate::shapes::{self, MapOf, Shaped, shaped};
 
 /// Sessions in a list that names no limit.
 const LIMIT: usize = 100;
@@ -45,7 +46,7 @@ pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     Query(query): Query<ListQuery>,
-) -> Answer {
+) -> Answer<Shaped<Vec<Session>>> {
     let worktree = leftfold_config::worktree_of(&directory);
     let listed = blocking(move || {
         let whole_project = query.scope.as_deref() == Some("project");
@@ -60,14 +61,14 @@ pub(super) async fn list(
         heads.truncate(query.limit.unwrap_or(LIMIT));
         Ok(listed::infos(&api, &heads))
     });
-    Ok(Json(json!(listed.await?)))
+    Ok(shaped(json!(listed.await?)))
 }
 
 /// The status of every session that is not idle.
-pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer {
+pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer<Shaped<MapOf<SessionStatus>>> {
     let statuses = blocking(move || Ok(api.feed.statuses())).await?;
     let named = statuses.into_iter().map(|(id, status)| (ids::of_session(id), status));
-    Ok(Json(Value::Object(named.collect())))
+    Ok(shaped(Value::Object(named.collect())))
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -76,11 +77,12 @@ pub(super) struct NewSession {
     title: Option<String>,
     agent: Option<String>,
     model: Option<SessionModel>,
-    #[schemars(with = "Option<Vec<BTreeMap<String, String>>>")]
+    #[schemars(with = "Option<Vec<PermissionRule>>")]
     permission: Option<Vec<Rule>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct SessionModel {
     id: String,
     #[serde(rename = "providerID")]
@@ -93,7 +95,7 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     NewProject(project): NewProject,
     JsonBody(wanted): JsonBody<NewSession>,
-) -> Answer {
+) -> Answer<Shaped<Session>> {
     let defaults = api.defaults(&project.directory);
     let mut choices = SessionChoices { agent: wanted.agent.or(defaults.agent), ..defaults };
     if let Some(SessionModel { id, provider, variant }) = wanted.model {
@@ -115,33 +117,38 @@ pub(super) async fn create(
     let info = api.feed.when(session, |tree| {
         tree.session(session).map(|known| known.info().clone()).filter(|info| !info.is_null())
     });
-    Ok(Json(info.await?))
+    Ok(shaped(info.await?))
 }
 
-pub(super) async fn one(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+pub(super) async fn one(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+) -> Answer<Shaped<Session>> {
     info(&api, session)
 }
 
-fn info(api: &Api, session: SessionId) -> Answer {
+fn info(api: &Api, session: SessionId) -> Answer<Shaped<Session>> {
     let info = api.feed.loaded(session, |known| known.info().clone());
-    info.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no session {session}")))
+    info.map(shaped).ok_or_else(|| ApiError::not_found(format!("there is no session {session}")))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "SessionChanges")]
 pub(super) struct Changes {
     title: Option<String>,
     /// Rules that follow those which the session has.
-    #[schemars(with = "Option<Vec<BTreeMap<String, String>>>")]
+    #[schemars(with = "Option<Vec<PermissionRule>>")]
     permission: Option<Vec<Rule>>,
     #[serde(default)]
     time: ChangedTime,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub(super) struct ChangedTime {
     /// Milliseconds: when the session was put away. `null`: it is not archived any more.
     #[serde(default, deserialize_with = "socket::nullable")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(schema_with = "shapes::number_or_null")]
     archived: Option<Option<u64>>,
 }
 
@@ -149,7 +156,7 @@ pub(super) async fn change(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(Changes { title, permission, time }): JsonBody<Changes>,
-) -> Answer {
+) -> Answer<Shaped<Session>> {
     if let Some(title) = title {
         let title = title.trim().to_owned();
         if title.is_empty() {
@@ -185,23 +192,29 @@ async fn seen(api: &Arc<Api>, session: SessionId) -> Result<(), ApiError> {
     api.feed.when(session, |tree| (tree.seq(session) >= end).then_some(())).await
 }
 
-pub(super) async fn remove(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+pub(super) async fn remove(State(api): State<Arc<Api>>, Named(session): Named) -> Answer<bool> {
     must_rest(&api, session)?;
     api.remove(session).await?;
     yes()
 }
 
-pub(super) async fn children(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+pub(super) async fn children(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+) -> Answer<Shaped<Vec<Session>>> {
     let parent = ids::of_session(session);
     let children = api.feed.with(session, |tree| {
         let known = tree.sessions().map(|(_, known)| known.info());
         known.filter(|info| info["parentID"] == parent.as_str()).cloned().collect::<Vec<Value>>()
     });
-    Ok(Json(json!(children.unwrap_or_default())))
+    Ok(shaped(json!(children.unwrap_or_default())))
 }
 
-pub(super) async fn todo(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
-    Ok(Json(api.feed.with(session, |tree| tree.todos(session)).unwrap_or_default()))
+pub(super) async fn todo(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+) -> Answer<Shaped<Vec<Todo>>> {
+    Ok(shaped(api.feed.with(session, |tree| tree.todos(session)).unwrap_or_default()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -216,7 +229,7 @@ pub(super) async fn diff(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     Query(DiffQuery { message }): Query<DiffQuery>,
-) -> Answer {
+) -> Answer<Shaped<Vec<SnapshotFileDiff>>> {
     let range = match message {
         Some(message) => DiffRange::TurnOf(seq_of(&api, session, &message)?),
         None => DiffRange::Session,
@@ -225,7 +238,11 @@ pub(super) async fn diff(
 }
 
 /// The files of a session's diff, each with its patch.
-pub(super) async fn changed_files(api: &Arc<Api>, session: SessionId, range: DiffRange) -> Answer {
+pub(super) async fn changed_files(
+    api: &Arc<Api>,
+    session: SessionId,
+    range: DiffRange,
+) -> Answer<Shaped<Vec<SnapshotFileDiff>>> {
     let missing = || ApiError::not_found(format!("there is no session {session}"));
     let place = api.sessions.existing(session).ok_or_else(missing)?;
     let feed = Arc::clone(&api.feed);
@@ -249,7 +266,7 @@ pub(super) async fn changed_files(api: &Arc<Api>, session: SessionId, range: Dif
             "status": status,
         })
     });
-    Ok(Json(files.collect()))
+    Ok(shaped(files.collect()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -265,7 +282,7 @@ pub(super) async fn messages(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     Query(page): Query<Page>,
-) -> Result<Response, ApiError> {
+) -> Result<(HeaderMap, Json<Shaped<Vec<MessageWithParts>>>), ApiError> {
     let found = api.feed.loaded(session, |known| {
         let all = known.messages();
         let end = page.before.as_ref().map_or(all.len(), |before| {
@@ -277,29 +294,29 @@ pub(super) async fn messages(
         (shown.iter().map(|message| message.whole()).collect::<Vec<Value>>(), next)
     });
     let (shown, next) = found.unwrap_or_default();
-    let mut response = Json(json!(shown)).into_response();
+    let mut headers = HeaderMap::new();
     if let Some(next) = next
         && let Ok(value) = HeaderValue::from_str(&next)
     {
         let link =
             format!("</session/{}/message?before={next}>; rel=\"next\"", ids::of_session(session));
-        response.headers_mut().insert(HeaderName::from_static("x-next-cursor"), value);
+        headers.insert(HeaderName::from_static("x-next-cursor"), value);
         if let Ok(link) = HeaderValue::from_str(&link) {
-            response.headers_mut().insert(header::LINK, link);
+            headers.insert(header::LINK, link);
         }
     }
-    Ok(response)
+    Ok((headers, shaped(json!(shown))))
 }
 
 pub(super) async fn message(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     Path((_, message)): Path<(String, String)>,
-) -> Answer {
+) -> Answer<Shaped<MessageWithParts>> {
     let found =
         api.feed.loaded(session, |known| known.message(&message).map(|found| found.whole()));
     let missing = || ApiError::not_found(format!("there is no message `{message}`"));
-    found.flatten().map(Json).ok_or_else(missing)
+    found.flatten().map(shaped).ok_or_else(missing)
 }
 
 /// Refuses: no event of a log is removed, and clients would see the message again.
@@ -307,7 +324,7 @@ pub(super) async fn remove_message(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     Path((_, message)): Path<(String, String)>,
-) -> Answer {
+) -> Answer<bool> {
     must_rest(&api, session)?;
     seq_of(&api, session, &message)?;
     Err(ApiError::not_supported(
@@ -316,11 +333,11 @@ pub(super) async fn remove_message(
 }
 
 /// Refuses to change or remove a part, as for messages.
-pub(super) async fn change_part(
+pub(super) async fn change_part<T>(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     Path((_, message, part)): Path<(String, String, String)>,
-) -> Answer {
+) -> Answer<Shaped<T>> {
     let known = api.feed.loaded(session, |known| {
         let parts = known.message(&message)?.whole()["parts"].take();
         parts.as_array()?.iter().any(|known| known["id"] == part.as_str()).then_some(())
@@ -332,7 +349,7 @@ pub(super) async fn change_part(
 }
 
 /// Ends the turn. True also if there is none.
-pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer {
+pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer<bool> {
     let feed = Arc::clone(&api.feed);
     let busy = blocking(move || {
         let is_busy = |session: &SessionId| {
@@ -360,7 +377,7 @@ pub(super) async fn fork(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(ForkAt { message }): JsonBody<ForkAt>,
-) -> Answer {
+) -> Answer<Shaped<Session>> {
     let at = match message {
         Some(message) => Some(seq_of(&api, session, &message)?.saturating_sub(1)),
         None => None,
@@ -406,7 +423,7 @@ pub(super) async fn revert(
     State(api): State<Arc<Api>>,
     Named(session): Named,
     JsonBody(RevertTo { message, part }): JsonBody<RevertTo>,
-) -> Answer {
+) -> Answer<Shaped<Session>> {
     let of_message = seq_of(&api, session, &message)?;
     let to = match part {
         None => of_message,
@@ -418,12 +435,19 @@ pub(super) async fn revert(
     reverted(&api, session, Some(to)).await
 }
 
-pub(super) async fn unrevert(State(api): State<Arc<Api>>, Named(session): Named) -> Answer {
+pub(super) async fn unrevert(
+    State(api): State<Arc<Api>>,
+    Named(session): Named,
+) -> Answer<Shaped<Session>> {
     reverted(&api, session, None).await
 }
 
 /// Reverts to the state before an event, or takes the last revert back.
-pub(super) async fn reverted(api: &Arc<Api>, session: SessionId, to: Option<u64>) -> Answer {
+pub(super) async fn reverted(
+    api: &Arc<Api>,
+    session: SessionId,
+    to: Option<u64>,
+) -> Answer<Shaped<Session>> {
     must_rest(api, session)?;
     let client = api.client(session).await?;
     let config = socket::Sessions::setup(&*api.sessions, session, &PromptOptions::default())

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use anyhow::anyhow;
-use axum::Json;
 use axum::extract::State;
 use leftfold_runtime::sign_in::{self, Elsewhere, Method, SignIn};
 use schemars::JsonSchema;
@@ -14,6 +13,8 @@ use tokio::task::JoinHandle;
 
 use super::{Answer, Api, JsonBody, Path, yes};
 use crate::error::ApiError;
+use crate::shapes::catalog::{ProviderAuthAuthorization, ProviderAuthMethod};
+use crate::shapes::{MapOf, Shaped, shaped};
 
 /// Sign-ins that wait for a person, by provider. One that nobody asks for ends with its own time limit.
 pub(crate) type PendingSignIns = HashMap<&'static str, JoinHandle<anyhow::Result<()>>>;
@@ -35,13 +36,13 @@ pub(super) struct Callback {
 }
 
 /// The methods of each provider. Its key comes last: it goes to `PUT /auth/{providerID}`.
-pub(super) async fn methods() -> Answer {
+pub(super) async fn methods() -> Answer<Shaped<MapOf<Vec<ProviderAuthMethod>>>> {
     let all = sign_in::sign_ins().iter().map(|row| {
         let signs_in = sign_in::methods(row).into_iter().map(|method| described(row, method));
         let key = (row.browser.is_some()).then(|| json!({ "type": "api", "label": "API key" }));
         (row.provider.to_owned(), signs_in.chain(key).collect())
     });
-    Ok(Json(Value::Object(all.collect::<Map<String, Value>>())))
+    Ok(shaped(Value::Object(all.collect::<Map<String, Value>>())))
 }
 
 fn described(row: &SignIn, method: Method) -> Value {
@@ -85,7 +86,7 @@ pub(super) async fn authorize(
     State(api): State<Arc<Api>>,
     Path(provider): Path<String>,
     JsonBody(Authorize { method, inputs }): JsonBody<Authorize>,
-) -> Answer {
+) -> Answer<Shaped<ProviderAuthAuthorization>> {
     let row = row(&provider)?;
     let methods = sign_in::methods(row);
     let Some(method) = methods.get(method).copied() else {
@@ -110,7 +111,7 @@ pub(super) async fn authorize(
     if let Some(other) = replaced {
         other.abort();
     }
-    Ok(Json(json!({ "url": page, "method": "auto", "instructions": instructions })))
+    Ok(shaped(json!({ "url": page, "method": "auto", "instructions": instructions })))
 }
 
 /// Waits for the end of the sign-in that was begun.
@@ -118,7 +119,7 @@ pub(super) async fn callback(
     State(api): State<Arc<Api>>,
     Path(provider): Path<String>,
     JsonBody(Callback { .. }): JsonBody<Callback>,
-) -> Answer {
+) -> Answer<bool> {
     let row = row(&provider)?;
     let Some(waiting) = api.take_sign_in(row.provider) else {
         return Err(ApiError::bad_request("no sign-in was begun: authorize first"));

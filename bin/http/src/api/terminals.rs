@@ -20,15 +20,15 @@ use axum::Json;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequestParts, Request, State};
+use axum::http::Method;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures::stream::SplitSink;
 use futures::{SinkExt, StreamExt};
 use leftfold_process::{CallProcesses, marks, server_mark, spawn_on_terminal};
 use pty_process::{OwnedReadPty, OwnedWritePty};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -38,6 +38,8 @@ use tokio::sync::{Semaphore, watch};
 
 use super::{Answer, Api, Directory, JsonBody, Path, Query, yes};
 use crate::error::ApiError;
+use crate::shapes::catalog::{Pty, PtyTicketConnectToken, Shell};
+use crate::shapes::{Shaped, shaped};
 
 /// Terminals at a time.
 const MAX_TERMINALS: usize = 32;
@@ -64,21 +66,9 @@ const PRIVATE: [&str; 2] = ["LEFTFOLD_", "OPENCODE_SERVER_"];
 /// Shells that are looked for, after the user's own.
 const SHELLS: [&str; 5] = ["/bin/bash", "/bin/zsh", "/usr/bin/fish", "/bin/dash", "/bin/sh"];
 
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Info {
-    id: String,
-    title: String,
-    command: String,
-    args: Vec<String>,
-    cwd: PathBuf,
-    status: &'static str,
-    pid: u32,
-}
-
 #[derive(Debug)]
 struct Terminal {
-    info: Mutex<Info>,
+    info: Mutex<Pty>,
     /// The directory of the request that has made it.
     directory: PathBuf,
     output: Mutex<Output>,
@@ -237,6 +227,33 @@ impl FromRequestParts<Arc<Api>> for OnlyTicket {
     }
 }
 
+/// Whether a request has the header that asks for a ticket. It makes a browser ask before a page of another origin can
+/// send the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AsksForTicket(bool);
+
+impl AsksForTicket {
+    pub(super) const HEADER: &str = "x-opencode-ticket";
+}
+
+impl FromRequestParts<Arc<Api>> for AsksForTicket {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, ApiError> {
+        Ok(Self(parts.headers.get(Self::HEADER).is_some_and(|value| value == "1")))
+    }
+}
+
+/// The answer that turns a connection into a WebSocket.
+#[derive(Debug)]
+pub(crate) struct Connected(Response);
+
+impl IntoResponse for Connected {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
 /// The way to a WebSocket, if the request asks for one.
 #[derive(Debug)]
 pub(crate) struct Upgrade(Result<WebSocketUpgrade, WebSocketUpgradeRejection>);
@@ -249,12 +266,12 @@ impl FromRequestParts<Arc<Api>> for Upgrade {
     }
 }
 
-pub(super) async fn shells() -> Json<Value> {
+pub(super) async fn shells() -> Json<Shaped<Vec<Shell>>> {
     let named = |path: String| {
         let name = FsPath::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
         json!({ "path": path, "name": name, "acceptable": true })
     };
-    Json(usable_shells().map(named).collect())
+    shaped(usable_shells().map(named).collect())
 }
 
 /// The user's own shell, and the usual ones.
@@ -274,13 +291,14 @@ fn usable_shells() -> impl Iterator<Item = String> {
 pub(super) async fn list(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
-) -> Json<Value> {
+) -> Json<Vec<Pty>> {
     let running = lock(&api.terminals.running);
     let here = running.values().filter(|terminal| terminal.directory == directory);
-    Json(here.map(|terminal| json!(*lock(&terminal.info))).collect())
+    Json(here.map(|terminal| lock(&terminal.info).clone()).collect())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "PtyCreate")]
 pub(super) struct Create {
     command: Option<String>,
     #[serde(default)]
@@ -331,7 +349,7 @@ pub(super) async fn create(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
     JsonBody(wanted): JsonBody<Create>,
-) -> Answer {
+) -> Answer<Pty> {
     wanted.check()?;
     let named = wanted.cwd.as_deref().unwrap_or_default();
     let cwd = directory.join(named).canonicalize().ok().filter(|cwd| cwd.is_dir());
@@ -371,7 +389,7 @@ pub(super) async fn create(
             spawn_on_terminal(program, slave, &mark).map_err(|error| failed(&error))?;
         let (output, input) = pty.into_split();
         let last = id.get(id.len() - 4..).unwrap_or_default();
-        let info = Info {
+        let info = Pty {
             title: wanted.title.unwrap_or_else(|| format!("Terminal {last}")),
             id: id.clone(),
             command,
@@ -393,7 +411,7 @@ pub(super) async fn create(
         running.insert(id, Arc::clone(&terminal));
         (terminal, child, processes, output)
     };
-    let shown = json!(*lock(&terminal.info));
+    let shown = lock(&terminal.info).clone();
     announce(&api, &terminal, "pty.created", json!({ "info": shown }));
     tokio::spawn(supervise(api, terminal, child, processes, output));
     Ok(Json(shown))
@@ -459,17 +477,21 @@ async fn collect(terminal: Arc<Terminal>, mut pty: OwnedReadPty) {
     }
 }
 
-pub(super) async fn one(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer {
-    Ok(Json(json!(*lock(&api.terminals.find(&id)?.info))))
+pub(super) async fn one(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer<Pty> {
+    let terminal = api.terminals.find(&id)?;
+    let shown = lock(&terminal.info).clone();
+    Ok(Json(shown))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "PtyChange")]
 pub(super) struct Change {
     title: Option<String>,
     size: Option<Size>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(inline)]
 struct Size {
     rows: u16,
     cols: u16,
@@ -479,7 +501,7 @@ pub(super) async fn change(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     JsonBody(Change { title, size }): JsonBody<Change>,
-) -> Answer {
+) -> Answer<Pty> {
     let terminal = api.terminals.find(&id)?;
     if let Some(title) = &title {
         check_title(title)?;
@@ -498,14 +520,14 @@ pub(super) async fn change(
         if let Some(title) = title {
             info.title = title;
         }
-        json!(*info)
+        info.clone()
     };
     announce(&api, &terminal, "pty.updated", json!({ "info": shown }));
     Ok(Json(shown))
 }
 
 /// Answers when the terminal's processes are gone.
-pub(super) async fn remove(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer {
+pub(super) async fn remove(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer<bool> {
     let terminal = api.terminals.find(&id)?;
     terminal.state.send_if_modified(|stage| {
         let is_running = *stage == Stage::Running;
@@ -520,19 +542,18 @@ pub(super) async fn remove(State(api): State<Arc<Api>>, Path(id): Path<String>) 
     yes()
 }
 
-/// A ticket for a client that cannot send the password with its WebSocket. The header makes a browser
-/// ask before a page of another origin can send the request.
+/// A ticket for a client that cannot send the password with its WebSocket.
 pub(super) async fn ticket(
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Answer {
+    AsksForTicket(asks): AsksForTicket,
+) -> Answer<Shaped<PtyTicketConnectToken>> {
     api.terminals.find(&id)?;
-    if headers.get("x-opencode-ticket").is_none_or(|value| value != "1") {
+    if !asks {
         let why = "a ticket needs the header `x-opencode-ticket: 1`";
         return Err(ApiError::terminal_forbidden(why));
     }
-    Ok(Json(json!({ "ticket": api.terminals.issue(&id)?, "expires_in": TICKET })))
+    Ok(shaped(json!({ "ticket": api.terminals.issue(&id)?, "expires_in": TICKET })))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -548,7 +569,7 @@ pub(super) async fn connect(
     Query(Connect { cursor, ticket }): Query<Connect>,
     OnlyTicket(needs_ticket): OnlyTicket,
     Upgrade(upgrade): Upgrade,
-) -> Result<Response, ApiError> {
+) -> Result<Connected, ApiError> {
     // before anything that tells whether there is such a terminal
     let is_valid = ticket.map(|ticket| api.terminals.redeem(&id, &ticket));
     if is_valid == Some(false) || (needs_ticket && is_valid.is_none()) {
@@ -565,12 +586,12 @@ pub(super) async fn connect(
     let permit = Arc::clone(&terminal.clients).try_acquire_owned();
     let permit = permit.map_err(|_| ApiError::bad_request("the terminal has 16 clients"))?;
     let upgrade = upgrade.max_message_size(MAX_INPUT).max_frame_size(MAX_INPUT);
-    Ok(upgrade.on_upgrade(move |socket| async move {
+    Ok(Connected(upgrade.on_upgrade(move |socket| async move {
         let _permit = permit;
         if let Err(error) = talk(&terminal, socket, cursor).await {
             tracing::debug!("a client of a terminal has gone: {error:#}");
         }
-    }))
+    })))
 }
 
 /// Passes output and input on until the terminal ends or the client goes.
