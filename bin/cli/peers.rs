@@ -154,6 +154,8 @@ pub(crate) enum LoginMethod {
     Browser,
     /// Sign in with a code, in a browser on any machine
     Code,
+    /// Sign in with a plugin of your settings
+    Plugin,
 }
 
 #[derive(Debug, Args)]

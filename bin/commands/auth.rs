@@ -1,5 +1,6 @@
 //! `leftfold auth`: stores, lists and removes the keys of providers, and signs in at those that offer it.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +14,7 @@ use leftfold_config::{
     self as settings, Hint, KeySource, KeyState, ProviderSummary, Secret, Settings,
 };
 use leftfold_events::Time;
+use leftfold_plugins::{SignInKind, SignInOffer};
 use leftfold_runtime::Usage;
 use leftfold_runtime::note;
 use leftfold_runtime::sign_in::{self, Method, SignIn};
@@ -33,62 +35,169 @@ pub(crate) fn auth(args: &Auth) -> anyhow::Result<ExitCode> {
         .into()),
         AuthCommand::Login { provider, key: None, method, host, consent } => {
             let consent = consent.unwrap_or_else(Consent::usual);
-            login(&settings, provider, *method, host.as_deref(), &consent)
+            let login = Login { provider, method: *method, host: host.as_deref(), consent };
+            let without_plugins =
+                matches!(method, Some(LoginMethod::Key | LoginMethod::Browser | LoginMethod::Code));
+            leftfold_runtime::run_async(async {
+                if settings.plugins.is_empty() || without_plugins {
+                    return login.run(&settings, Vec::new()).await;
+                }
+                let (plugins, mut offers) = resolved_settings::sign_ins(&directory).await?;
+                offers.retain(|offer| offer.provider == *provider);
+                // a plugin may add the provider
+                let settings = resolved_settings::settings(&directory, &plugins)?;
+                login.run(&settings, offers).await
+            })?
         }
         AuthCommand::List { format } => list(&settings, *format),
         AuthCommand::Logout { provider } => logout(&settings, provider),
     }
 }
 
-fn login(
-    settings: &Settings,
-    provider: &str,
+/// A request to sign in.
+struct Login<'a> {
+    provider: &'a str,
     method: Option<LoginMethod>,
-    host: Option<&str>,
-    consent: &Consent,
-) -> anyhow::Result<ExitCode> {
-    let summary = known(settings, provider)?;
-    let method = match (sign_in::of(provider), method) {
-        (None, None | Some(LoginMethod::Key)) => LoginMethod::Key,
-        (None, Some(_)) => {
-            return Err(Usage(format!("{provider} has no sign-in: store a key instead")).into());
+    host: Option<&'a str>,
+    consent: Consent,
+}
+
+/// The way that a person has chosen.
+enum Choice {
+    Key,
+    Vendor(&'static SignIn, Method),
+    Plugin(Box<SignInOffer>),
+}
+
+impl Login<'_> {
+    /// `offers`: the sign-ins of plugins.
+    async fn run(&self, settings: &Settings, offers: Vec<SignInOffer>) -> anyhow::Result<ExitCode> {
+        let Self { provider, host, consent, .. } = self;
+        let summary = known(settings, provider)?;
+        let Some(choice) = self.choose(&summary, offers)? else {
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        if host.is_some() && !matches!(choice, Choice::Vendor(..)) {
+            return Err(Usage("`--host` is for signing in, not for a key".to_owned()).into());
         }
-        (Some(_), Some(method)) => method,
-        (Some(row), None) => match choose(row, &summary)? {
-            Some(method) => method,
-            None => return Ok(ExitCode::from(INTERRUPTED)),
-        },
-    };
-    let (stored, what) = match (sign_in::of(provider), method) {
-        (_, LoginMethod::Key) | (None, _) => {
-            if host.is_some() {
-                return Err(Usage("`--host` is for signing in, not for a key".to_owned()).into());
+        let what = match &choice {
+            Choice::Key => Some("key"),
+            Choice::Vendor(..) => Some("sign-in"),
+            // its key replaces any other
+            Choice::Plugin(_) => None,
+        };
+        let stored = match choice {
+            Choice::Key => store_key(provider)?,
+            Choice::Vendor(row, method) => Some(enter(row, method, *host, consent).await?),
+            Choice::Plugin(offer) => enter_with_plugin(*offer, consent).await?,
+        };
+        let Some(stored) = stored else { return Ok(ExitCode::from(INTERRUPTED)) };
+        let first = match &summary.key {
+            KeyState::From(KeySource::Settings) => Some("the key in settings".to_owned()),
+            KeyState::From(KeySource::Variable(name)) => Some(format!("the variable {name}")),
+            KeyState::From(KeySource::Stored | KeySource::SignIn(_) | KeySource::Plugin(_))
+            | KeyState::Credentials
+            | KeyState::Unneeded
+            | KeyState::Missing(_) => None,
+        };
+        if let (Some(first), Some(what)) = (first, what) {
+            note(&format!(
+                "leftfold: {first} takes precedence over the stored {what} of {provider}"
+            ));
+        }
+        if let Some(by) = summary.disabled {
+            note(&format!("leftfold: the setting `{by}` turns {provider} off"));
+        }
+        super::print(&stored)
+    }
+
+    /// The way to sign in, or a key; `None` if the user cancels. Only a terminal is asked, unless a plugin is wanted.
+    fn choose(
+        &self,
+        summary: &ProviderSummary,
+        offers: Vec<SignInOffer>,
+    ) -> anyhow::Result<Option<Choice>> {
+        let provider = self.provider;
+        let row = sign_in::of(provider);
+        let no_sign_in = || Usage(format!("{provider} has no sign-in: store a key instead"));
+        let by_plugins = offers.into_iter().map(|offer| {
+            let SignInOffer { plugin, method, .. } = &offer;
+            let label = format!("{}, with the plugin {plugin}", method.label);
+            (Choice::Plugin(Box::new(offer)), label)
+        });
+        let wants_plugin = match self.method {
+            Some(LoginMethod::Key) => return Ok(Some(Choice::Key)),
+            Some(LoginMethod::Browser) => {
+                return Ok(Some(Choice::Vendor(row.ok_or_else(no_sign_in)?, Method::Browser)));
             }
-            let Some(stored) = store_key(provider)? else {
-                return Ok(ExitCode::from(INTERRUPTED));
-            };
-            (stored, "key")
+            Some(LoginMethod::Code) => {
+                return Ok(Some(Choice::Vendor(row.ok_or_else(no_sign_in)?, Method::Device)));
+            }
+            Some(LoginMethod::Plugin) => true,
+            None => false,
+        };
+        // a provider without a variable for it has no keys, if it has a sign-in
+        let has_keys = !wants_plugin && (row.is_none() || !summary.key_variables.is_empty());
+        let mut methods = Vec::new();
+        if let Some(row) = row.filter(|_| !wants_plugin) {
+            methods.extend(sign_in::methods(row).into_iter().map(|method| {
+                let label = match method {
+                    Method::Browser => format!("{} account, in a browser here", row.label),
+                    Method::Device => format!("{} account, with a code", row.label),
+                };
+                (Choice::Vendor(row, method), label)
+            }));
         }
-        (Some(row), LoginMethod::Browser) => {
-            (enter(row, Method::Browser, host, consent)?, "sign-in")
+        methods.extend(by_plugins);
+        if has_keys {
+            methods.push((Choice::Key, "API key".to_owned()));
         }
-        (Some(row), LoginMethod::Code) => (enter(row, Method::Device, host, consent)?, "sign-in"),
-    };
-    let first = match &summary.key {
-        KeyState::From(KeySource::Settings) => Some("the key in settings".to_owned()),
-        KeyState::From(KeySource::Variable(name)) => Some(format!("the variable {name}")),
-        KeyState::From(KeySource::Stored | KeySource::SignIn(_))
-        | KeyState::Credentials
-        | KeyState::Unneeded
-        | KeyState::Missing(_) => None,
-    };
-    if let Some(first) = first {
-        note(&format!("leftfold: {first} takes precedence over the stored {what} of {provider}"));
+        let at = match methods.len() {
+            0 => {
+                return Err(Usage(format!(
+                    "no plugin of your settings offers a sign-in at {provider}: see `leftfold plugins`"
+                ))
+                .into());
+            }
+            1 => 0,
+            // a key is piped
+            last if has_keys && !std::io::stdin().is_terminal() => last - 1,
+            _ if !wants_plugin && !std::io::stdin().is_terminal() => 0,
+            _ => {
+                let labels: Vec<&str> = methods.iter().map(|(_, label)| label.as_str()).collect();
+                match pick(&format!("Sign in at {provider} with"), &labels)? {
+                    Some(at) => at,
+                    None => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(methods.swap_remove(at).0))
     }
-    if let Some(by) = summary.disabled {
-        note(&format!("leftfold: the setting `{by}` turns {provider} off"));
+}
+
+/// Lets a person choose one of several, the first if nothing else is said; `None` if the user cancels.
+fn pick(question: &str, labels: &[&str]) -> anyhow::Result<Option<usize>> {
+    for (number, label) in labels.iter().enumerate() {
+        note(&format!("  {}  {label}", number + 1));
     }
-    super::print(&stored)
+    loop {
+        let Some(line) = ask(&format!("{question} [1]: "))? else { return Ok(None) };
+        let chosen = if line.is_empty() { Ok(1) } else { line.parse::<usize>() };
+        let at = chosen.ok().and_then(|number| number.checked_sub(1));
+        if let Some(at) = at.filter(|at| *at < labels.len()) {
+            return Ok(Some(at));
+        }
+    }
+}
+
+/// Reads a line of standard input; `None` at its end.
+fn ask(question: &str) -> anyhow::Result<Option<String>> {
+    write_note(question);
+    let mut line = String::new();
+    if std::io::stdin().read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    Ok(Some(line.trim().to_owned()))
 }
 
 /// Asks for a key and stores it; `None` if the user cancels.
@@ -98,62 +207,73 @@ fn store_key(provider: &str) -> anyhow::Result<Option<String>> {
     Ok(Some(format!("The key of {provider} is stored in {}.\n", path.display())))
 }
 
-/// The way to sign in, or a key. Only a terminal is asked; `None` if its user cancels.
-fn choose(row: &SignIn, summary: &ProviderSummary) -> anyhow::Result<Option<LoginMethod>> {
-    let signs_in = |method: &Method| match method {
-        Method::Browser => {
-            (LoginMethod::Browser, format!("{} account, in a browser here", row.label))
+/// Signs in with a plugin, and says so; `None` if the user cancels.
+async fn enter_with_plugin(
+    offer: SignInOffer,
+    consent: &Consent,
+) -> anyhow::Result<Option<String>> {
+    let SignInOffer { plugin, provider, method, .. } = &offer;
+    let done = format!("You are signed in at {provider} with the plugin {plugin}.\n");
+    let mut inputs = BTreeMap::new();
+    for prompt in &method.prompts {
+        let text = |name: &str| prompt[name].as_str().unwrap_or_default();
+        let when = &prompt["when"];
+        let other = when["key"].as_str().map(|key| inputs.get(key).map(String::as_str));
+        let is_equal = other.is_some_and(|other| other == when["value"].as_str());
+        if other.is_some() && is_equal == (when["op"] == "neq") {
+            continue;
         }
-        Method::Device => (LoginMethod::Code, format!("{} account, with a code", row.label)),
+        let answer = match prompt["options"].as_array().filter(|_| prompt["type"] == "select") {
+            Some(options) => {
+                let labels = options.iter().filter_map(|option| option["label"].as_str());
+                let at = pick(text("message"), &labels.collect::<Vec<_>>())?;
+                at.and_then(|at| options[at]["value"].as_str().map(str::to_owned))
+            }
+            None => ask(&format!("{}: ", text("message")))?,
+        };
+        let Some(answer) = answer else { return Ok(None) };
+        inputs.insert(text("key").to_owned(), answer);
+    }
+    if method.kind == SignInKind::Key {
+        let Some(key) = read(provider)? else { return Ok(None) };
+        let key = checked(&key)?;
+        offer.accept_key(key.reveal(), &inputs).await.map_err(anyhow::Error::msg)?;
+        return Ok(Some(done));
+    }
+    let started = offer.authorize(&inputs).await.map_err(anyhow::Error::msg)?;
+    let page = &started.url;
+    note(&format!("leftfold: open this page\n\n{page}\n\n{}", started.instructions));
+    if !page.is_empty() {
+        consent.open(page);
+    }
+    let code = if started.needs_code {
+        let Some(code) = ask("Code: ")? else { return Ok(None) };
+        Some(code)
+    } else {
+        None
     };
-    let mut methods: Vec<_> = sign_in::methods(row).iter().map(signs_in).collect();
-    // a provider without a variable for it has no keys
-    let has_keys = !summary.key_variables.is_empty();
-    if has_keys {
-        methods.push((LoginMethod::Key, "API key".to_owned()));
-    }
-    if let [(only, _)] = methods[..] {
-        return Ok(Some(only));
-    }
-    if !std::io::stdin().is_terminal() {
-        return Ok(Some(if has_keys { LoginMethod::Key } else { methods[0].0 }));
-    }
-    for (number, (_, name)) in methods.iter().enumerate() {
-        note(&format!("  {}  {name}", number + 1));
-    }
-    loop {
-        write_note(&format!("Sign in at {} with [1]: ", row.provider));
-        let mut line = String::new();
-        if std::io::stdin().read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let chosen = if line.trim().is_empty() { Ok(1) } else { line.trim().parse::<usize>() };
-        if let Some((method, _)) = chosen.ok().and_then(|n| methods.get(n.checked_sub(1)?)) {
-            return Ok(Some(*method));
-        }
-    }
+    started.finish(code.as_deref()).await.map_err(anyhow::Error::msg)?;
+    Ok(Some(done))
 }
 
 /// Signs in, and says so.
-fn enter(
+async fn enter(
     row: &'static SignIn,
     method: Method,
     host: Option<&str>,
     consent: &Consent,
 ) -> anyhow::Result<String> {
-    leftfold_runtime::run_async(async {
-        let pending = sign_in::begin(row, method, host).await?;
-        if let Some(code) = pending.code() {
-            let page = pending.page();
-            note(&format!(
-                "leftfold: open this page and enter the code {code}\n\n{page}\n\nGive the code to nobody else: \
-                 it lets them act as you."
-            ));
-            consent.open(&page);
-        }
-        pending.finish(consent).await?;
-        anyhow::Ok(format!("You are signed in at {} with {}.\n", row.provider, row.label))
-    })?
+    let pending = sign_in::begin(row, method, host).await?;
+    if let Some(code) = pending.code() {
+        let page = pending.page();
+        note(&format!(
+            "leftfold: open this page and enter the code {code}\n\n{page}\n\nGive the code to nobody else: \
+             it lets them act as you."
+        ));
+        consent.open(&page);
+    }
+    pending.finish(consent).await?;
+    Ok(format!("You are signed in at {} with {}.\n", row.provider, row.label))
 }
 
 /// Looks up a provider.
@@ -201,7 +321,14 @@ fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
         return leave(row);
     }
     if auth::forget(&model::environment, provider)? {
-        let done = super::print(&format!("The key of {provider} is removed.\n"));
+        let by_plugin = settings.stored.tokens(provider).and(settings.stored.of_plugin(provider));
+        let done = super::print(&match by_plugin {
+            Some(known) => format!(
+                "You are signed out of {provider}: the tokens of the plugin {} are removed.\n",
+                known.plugin.name
+            ),
+            None => format!("The key of {provider} is removed.\n"),
+        });
         let summary = settings.provider_summary(provider, &model::environment);
         if let Some(KeyState::From(KeySource::Variable(name))) = summary.map(|summary| summary.key)
         {
@@ -240,7 +367,7 @@ fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
     let stored = |summary: &ProviderSummary| settings.stored.of(&summary.name);
     let summaries = settings.provider_summaries(&model::environment);
     let lines = summaries.iter().map(|summary| {
-        let signed_in = settings.stored.sign_in(&summary.name);
+        let signed_in = settings.stored.tokens(&summary.name);
         match format {
             Format::Json => {
                 format!("{}\n", as_json(summary, stored(summary).as_ref(), signed_in.as_ref()))
@@ -274,7 +401,7 @@ fn line(
         state.push_str(&format!("{also} {}", masked(key)));
     }
     if let Some(signed_in) = signed_in {
-        let is_used = matches!(summary.key, KeyState::From(KeySource::SignIn(_)));
+        let is_used = is_by_sign_in(&summary.key);
         state.push_str(if is_used { "; " } else { "; also signed in: " });
         state.push_str(&standing(signed_in));
     }
@@ -308,6 +435,11 @@ fn until(signed_in: &SignedIn) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(end).filter(|_| signed_in.expires != 0)
 }
 
+/// Whether requests have the tokens of a sign-in.
+pub(super) fn is_by_sign_in(key: &KeyState) -> bool {
+    matches!(key, KeyState::From(KeySource::SignIn(_) | KeySource::Plugin(_)))
+}
+
 /// Says where the key comes from, or where it could come from.
 pub(super) fn describe(key: &KeyState) -> String {
     match key {
@@ -316,6 +448,7 @@ pub(super) fn describe(key: &KeyState) -> String {
         KeyState::From(KeySource::Stored) => "leftfold auth login".to_owned(),
         KeyState::Credentials => "the vendor's own credentials".to_owned(),
         KeyState::From(KeySource::SignIn(label)) => format!("signed in with {label}"),
+        KeyState::From(KeySource::Plugin(name)) => format!("signed in with the plugin {name}"),
         KeyState::Unneeded => "none needed".to_owned(),
         KeyState::Missing(names) if names.is_empty() => "not signed in".to_owned(),
         KeyState::Missing(names) => format!("no key ({} is not set)", names.join(" or ")),
@@ -330,6 +463,7 @@ pub(super) fn source(key: &KeyState) -> Value {
         KeyState::From(KeySource::Stored) => "auth".into(),
         KeyState::Credentials => "credentials".into(),
         KeyState::From(KeySource::SignIn(_)) => "sign-in".into(),
+        KeyState::From(KeySource::Plugin(name)) => json!({ "plugin": name }),
         KeyState::Unneeded => "unneeded".into(),
         KeyState::Missing(_) => Value::Null,
     }

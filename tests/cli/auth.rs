@@ -1,25 +1,14 @@
 //! Stored keys: typed without echo, unreadable for others, in no log.
 
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::{Command, Stdio};
 
 use common::{Answer, Block, Live, Ran, Server, Site, Split, end, message};
 use serde_json::{Value, json};
 
 const KEY: &str = "sk-ant-0123456789-stored";
 
-/// Runs the command with text piped into it.
-fn piped(mut command: Command, text: &str) -> Ran {
-    command.stdin(Stdio::piped());
-    let mut live = Live::start(command);
-    // a program that refuses its arguments does not read its input
-    let _ = live.input().write_all(text.as_bytes());
-    live.wait()
-}
-
 fn login(site: &Site, provider: &str, key: &str) -> Ran {
-    piped(site.command(&["auth", "login", provider]), key)
+    Live::piped(site.command(&["auth", "login", provider]), key)
 }
 
 fn mode(site: &Site) -> u32 {

@@ -1,7 +1,7 @@
 //! A running program whose output is read line by line.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -41,6 +41,15 @@ impl Live {
             String::from_utf8_lossy(&bytes).into_owned()
         });
         Self { child, lines, stderr: Some(stderr), seen: String::new() }
+    }
+
+    /// Runs the program to its end, with a text as its input.
+    pub fn piped(mut command: Command, text: &str) -> Ran {
+        command.stdin(Stdio::piped());
+        let mut live = Self::start(command);
+        // a program that refuses its arguments does not read its input
+        let _ = live.input().write_all(text.as_bytes());
+        live.wait()
     }
 
     /// The program's standard input, if it was piped.

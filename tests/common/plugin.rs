@@ -110,6 +110,83 @@ pub fn example(interpreter: &str, name: &str) -> Value {
     json!([interpreter, path])
 }
 
+/// A plugin `door` for the provider `acme`: with a code, by itself, and with a key. Its first tokens have ended, and it renews
+/// them. Requests tell whether it had a credential.
+pub const DOOR: &str = r#"
+import json, sys
+
+NAMES = ("access", "refresh", "expires")
+METHODS = [
+    {"type": "oauth", "label": "Acme code", "prompts": [
+        {"type": "select", "key": "kind", "message": "Which account?",
+         "options": [{"label": "Person", "value": "person"}, {"label": "Team", "value": "team"}]},
+        {"type": "text", "key": "team", "message": "Team", "when": {"key": "kind", "op": "eq", "value": "team"}}]},
+    {"type": "oauth", "label": "Acme page"},
+    {"type": "api", "label": "Acme key"},
+]
+
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def tokens(name, expires):
+    return {"access": f"canary-{name}-access-0123456789", "refresh": f"canary-{name}-refresh-0123456789", "expires": expires}
+
+
+def authorize(params):
+    if params["method"] == 2:
+        return {"type": "success"} if params["key"].startswith("good") else {"type": "failed", "message": "a bad key"}
+    page = "https://acme.test/" + "/".join(params["inputs"].values())
+    return {"url": page, "instructions": "Look at the page", "method": ["code", "auto"][params["method"]]}
+
+
+def callback(params):
+    if params["method"] == 1:
+        return {"type": "success", **tokens("page", 0)}
+    if params.get("code") != "right":
+        return {"type": "failed", "message": "the code is wrong"}
+    return {"type": "success", **tokens("first", 1)}
+
+
+def auth(params):
+    credential = params.get("credential")
+    said = {"headers": {"x-acme-had": str(credential is not None)}}
+    if credential and credential["type"] == "api":
+        return said
+    if not credential:
+        send(id="s", method="auth.set", params={"provider": "acme", "credential": tokens("stray", 0)})
+        said["headers"]["x-acme-set"] = "error" if "error" in json.loads(sys.stdin.readline()) else "done"
+        return said
+    if credential["expires"]:
+        credential = tokens("second", 0)
+        send(id="s", method="auth.set", params={"provider": "acme", "credential": credential})
+        assert json.loads(sys.stdin.readline())["result"] == {}
+    return {**said, "apiKey": credential["access"]}
+
+
+def initialize(params):
+    return {"name": "door", "hooks": ["auth"], "auth": {"provider": "acme", "methods": METHODS}}
+
+
+ANSWERS = {"initialize": initialize, "auth": auth, "auth.authorize": authorize, "auth.callback": callback}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] in ANSWERS:
+        send(id=message["id"], result=ANSWERS[message["method"]](message["params"]))
+"#;
+
+/// A site with the provider `acme` at `server` and [`DOOR`] as a plugin, which is a file of the user's.
+pub fn with_door(server: &super::Server) -> super::Site {
+    let site = super::Site::served(server);
+    let door = site.path("user/door.py");
+    std::fs::write(&door, DOOR).unwrap();
+    let acme =
+        json!({ "wire": "anthropic", "env": ["ACME_KEY"], "options": { "baseURL": server.url() } });
+    let site = site.setting("provider/acme", acme).setting("model", json!("acme/m"));
+    site.setting("plugin", json!([["python3", door]]))
+}
+
 /// Whether Python is installed. Without it, the running test counts as skipped.
 pub fn has_python() -> bool {
     let found =

@@ -1,8 +1,9 @@
 //! Signing in for a client that shows the page and the code, such as the web app.
 
-use common::Site;
 use common::authorization::{Authorization, Mood};
 use common::guarded::{get, location};
+use common::plugin::{has_python, with_door};
+use common::{Answer, Block, Recorded, Server, Site, Split, message};
 use serde_json::{Value, json};
 
 use super::client::Served;
@@ -117,5 +118,41 @@ fn tokens_of_a_client_are_stored_like_those_of_a_sign_in() {
         assert_eq!(answer.status, 400, "{provider} {body}: {answer:?}");
         assert!(!answer.body.contains("canary"), "{answer:?}");
     }
+    served.end();
+}
+
+/// A plugin's sign-in waits for its code, or for the page.
+#[test]
+fn a_client_signs_in_with_a_plugin() {
+    if !has_python() {
+        return;
+    }
+    let answer = |_: &Recorded| Answer::Stream(message(&[Block::Text("Hello.")]), Split::Whole);
+    let server = Server::answering(answer);
+    let site = with_door(&server);
+    let served = Served::start(&site);
+    let methods = served.get("/provider/auth").ok()["acme"].clone();
+    let kinds: Vec<&Value> = methods.as_array().unwrap().iter().map(|it| &it["type"]).collect();
+    assert_eq!(kinds, ["oauth", "oauth", "api", "api"]);
+    assert_eq!(methods[0]["prompts"][0]["key"], "kind");
+    let begin = |body: Value| served.post("/provider/acme/oauth/authorize", body);
+    let end = |body: Value| served.post("/provider/acme/oauth/callback", body);
+    let begun = begin(json!({ "method": 0, "inputs": { "kind": "person" } })).ok();
+    let expected = json!({ "url": "https://acme.test/person", "method": "code", "instructions": "Look at the page" });
+    assert_eq!(begun, expected);
+    assert_eq!(begin(json!({ "method": 2 })).status, 400);
+    for (code, told) in [(Value::Null, "expected the code"), (json!("no"), "the code is wrong")] {
+        let refused = end(json!({ "method": 0, "code": code }));
+        assert!(refused.status == 400 && refused.body.contains(told), "{refused:?}");
+    }
+    begin(json!({ "method": 0 })).ok();
+    assert_eq!(end(json!({ "method": 0, "code": "right" })).ok(), json!(true));
+    assert!(connected(&served).as_array().unwrap().contains(&json!("acme")));
+    begin(json!({ "method": 1 })).ok();
+    assert_eq!(end(json!({ "method": 1 })).ok(), json!(true));
+    served.prompt(&served.session(), "go");
+    let headers = &server.requests()[0].headers;
+    let key = "x-api-key: canary-page-access-0123456789".to_owned();
+    assert!(headers.contains(&key), "{headers:?}");
     served.end();
 }

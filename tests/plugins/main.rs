@@ -5,3 +5,4 @@ mod config;
 mod confined;
 mod hooks;
 mod opencode;
+mod sign_in;

@@ -6,7 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use common::peers::{Peers, with_node};
-use common::{Site, all, bash, call, end, only, says, script};
+use common::plugin::with_door;
+use common::{
+    Answer, Block, Live, Server, Site, Split, all, bash, call, end, message, only, says, script,
+};
 use serde_json::{Value, json};
 
 /// A plugin that takes part in everything that this file checks.
@@ -139,13 +142,13 @@ fn plugins_from_npm_run_as_they_are() {
         "throw new Error('the project runs')",
     );
     let listed = site.run(&["plugins"]).ok().stdout;
-    assert!(listed.contains("there is no hook `auth.methods`"), "{listed}");
     for part in [
         "sureshsankaran-opencode-destructive-check  running",
         "tool destructive-check-status",
         "hook permission.ask",
         "opencode-beads  running",
         "opencode-qwencode-auth  running",
+        "hook auth",
     ] {
         assert!(listed.contains(part), "{part}: {listed}");
     }
@@ -200,4 +203,62 @@ fn without_bun_and_a_newer_node_the_version_is_told() {
     );
     site.run(&["run", "go"]).saying(&[&said]);
     assert!(!site.project().join("ran").exists());
+}
+
+/// A plugin that signs in, renews its tokens and has a key for each request.
+const SIGN_IN: &str = r#"
+const tokens = (name: string, expires: number) => ({ access: `canary-${name}-0123456789`, refresh: "canary-refresh-0123456789", expires })
+export const Acme = async ({ client }: any, options: any) => ({
+  auth: {
+    provider: "acme",
+    loader: async (getAuth: any) => {
+      let auth = await getAuth()
+      if (auth.expires > 0) {
+        auth = { type: "oauth", ...tokens("second", 0) }
+        await client.auth.set({ path: { id: "acme" }, body: auth })
+      }
+      return options?.onlyFetch ? { apiKey: "", fetch } : { apiKey: auth.access, headers: { "x-acme": "yes" }, fetch }
+    },
+    methods: [{
+      type: "oauth", label: "Acme account",
+      prompts: [{ type: "text", key: "team", message: "Team", validate: (it: string) => (it === "red" ? "not red" : undefined) }],
+      authorize: async ({ team }: any) => ({
+        url: `https://acme.test/${team}`, instructions: "Paste the code", method: "code",
+        callback: async (code: string) => (code === "right" ? { type: "success", ...tokens("first", 1.5) } : { type: "failed" }),
+      }),
+    }],
+  },
+})
+"#;
+
+#[test]
+fn a_plugin_of_opencode_signs_in() {
+    let Some(peers) = Peers::with_opencode_plugins() else { return };
+    let answer = |_: &_| Answer::Stream(message(&[Block::Text("Hello.")]), Split::Whole);
+    let server = Server::answering(answer);
+    let site = with_node(with_door(&server), peers.node());
+    let file = site.path("user/acme.ts");
+    fs::write(&file, SIGN_IN).unwrap();
+    let site = site.setting("plugin", json!([file]));
+    let login = |input: &str| {
+        Live::piped(site.command(&["auth", "login", "acme", "--method", "plugin"]), input)
+    };
+    login("red\n").with(1).saying(&["Team: not red"]);
+    login("blue\nwrong\n").with(1).saying(&["plugin `acme`: the sign-in failed"]);
+    login("blue\nright\n").ok().saying(&["https://acme.test/blue", "Paste the code"]);
+    site.prompt("go").ok();
+    let headers = &server.requests()[0].headers;
+    for wanted in ["x-api-key: canary-second-0123456789", "x-acme: yes"] {
+        assert!(headers.contains(&wanted.to_owned()), "{headers:?}");
+    }
+    let stored = fs::read_to_string(site.path("home/auth.json")).unwrap();
+    assert!(stored.contains("canary-second-0123456789"), "{stored}");
+    let site = site.setting("plugin", json!([[file, { "onlyFetch": true }]]));
+    let events = site.prompt("go").with(1).events();
+    let told = only(&events, "hook.returned")["data"]["message"].as_str().unwrap();
+    assert!(
+        told.contains("`acme`: the sign-in at acme sends requests by its own `fetch`"),
+        "{told}"
+    );
+    assert_eq!(server.requests().len(), 1);
 }

@@ -162,6 +162,7 @@ fn silent(site: &Site) -> Plugins {
         timeout: STEP_TIMEOUT * 2,
         launch: Launch::in_project(),
         sandbox: None,
+        credentials: None,
     };
     let root = LaunchContext {
         directory: site.project(),

@@ -48,9 +48,9 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
     let (mut without, mut can_sign_in) = (Vec::new(), Vec::new());
     for summary in &summaries {
         let mut what = format!("{}: {}", summary.name, auth::describe(&summary.key));
-        let signed_in = settings.stored.sign_in(&summary.name);
+        let signed_in = settings.stored.tokens(&summary.name);
         if let Some(signed_in) = &signed_in {
-            let is_used = matches!(summary.key, KeyState::From(KeySource::SignIn(_)));
+            let is_used = auth::is_by_sign_in(&summary.key);
             what.push_str(if is_used { "; " } else { "; a sign-in is stored but not used: " });
             what.push_str(&auth::standing(signed_in));
         }
@@ -58,7 +58,7 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
             (_, Some(by)) if named(summary) => {
                 found.note(format!("{what}; turned off by the setting `{by}`"));
             }
-            (KeyState::From(KeySource::SignIn(_)), None)
+            (KeyState::From(KeySource::SignIn(_) | KeySource::Plugin(_)), None)
                 if signed_in.as_ref().is_some_and(auth::is_over) =>
             {
                 found.warning(what, format!("run `leftfold auth login {}`", summary.name));

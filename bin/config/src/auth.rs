@@ -1,6 +1,6 @@
 //! The keys and tokens stored by `leftfold auth login` in `LEFTFOLD_HOME/auth.json`, which only its owner can
 //! read: `{"PROVIDER": {"type": "api", "key": "..."}}` or `{"PROVIDER": {"type": "oauth", "access": "...", …}}`,
-//! in OpenCode's form.
+//! in OpenCode's form. An entry that a plugin's sign-in made has a member `plugin`, and only that plugin gets it.
 //!
 //! A key in settings or in a variable takes precedence. Entries of other types belong to other
 //! programs and are kept unchanged.
@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use leftfold_files::texts;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::files;
@@ -86,8 +87,22 @@ impl Keys {
         (!key.is_empty()).then(|| Secret::new(key))
     }
 
-    /// The sign-in at a provider.
+    /// The sign-in at a provider that Leftfold offers by itself.
     pub fn sign_in(&self, provider: &str) -> Option<SignedIn> {
+        let is_of_plugin = self.0.get(provider)?.get("plugin").is_some();
+        if is_of_plugin { None } else { self.tokens(provider) }
+    }
+
+    /// The credential that a plugin's sign-in at a provider made.
+    pub fn of_plugin(&self, provider: &str) -> Option<PluginCredential> {
+        let plugin = SignInPlugin::deserialize(self.0.get(provider)?.get("plugin")?).ok()?;
+        let tokens = self.tokens(provider).map(Credential::Tokens);
+        let credential = tokens.or_else(|| self.of(provider).map(Credential::Key))?;
+        Some(PluginCredential { plugin, credential })
+    }
+
+    /// The tokens of a sign-in at a provider, whoever offers it.
+    pub fn tokens(&self, provider: &str) -> Option<SignedIn> {
         let entry = self.0.get(provider)?;
         if entry.get("type")?.as_str()? != "oauth" {
             return None;
@@ -106,9 +121,9 @@ impl Keys {
         })
     }
 
-    /// The providers with a sign-in.
+    /// The providers with tokens of a sign-in, whoever offers it.
     pub fn sign_ins(&self) -> impl Iterator<Item = (&str, SignedIn)> {
-        self.0.keys().filter_map(|name| Some((name.as_str(), self.sign_in(name)?)))
+        self.0.keys().filter_map(|name| Some((name.as_str(), self.tokens(name)?)))
     }
 
     /// The providers that have a stored key.
@@ -151,6 +166,59 @@ impl SignedIn {
                 entry[name] = value.as_str().into();
             }
         }
+        entry
+    }
+}
+
+/// A plugin of the user's settings that offers sign-ins. Its credentials go to no other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInPlugin {
+    /// For people.
+    pub name: String,
+    /// The source of the settings that name it.
+    pub source: String,
+    /// Its command, or the file or folder of its module.
+    pub program: Vec<String>,
+}
+
+impl SignInPlugin {
+    /// Whether it is the same plugin, whatever it calls itself.
+    pub fn is(&self, other: &Self) -> bool {
+        self.source == other.source && self.program == other.program
+    }
+}
+
+/// A key, or the tokens of a sign-in.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credential {
+    Key(Secret),
+    Tokens(SignedIn),
+}
+
+debug_without_values!(Credential);
+
+impl Credential {
+    /// It in OpenCode's form.
+    pub fn entry(&self) -> Value {
+        match self {
+            Self::Key(key) => json!({ "type": "api", "key": key.reveal() }),
+            Self::Tokens(signed_in) => signed_in.entry(),
+        }
+    }
+}
+
+/// A credential, and the plugin that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginCredential {
+    pub plugin: SignInPlugin,
+    pub credential: Credential,
+}
+
+impl PluginCredential {
+    fn entry(&self) -> Value {
+        let SignInPlugin { name, source, program } = &self.plugin;
+        let mut entry = self.credential.entry();
+        entry["plugin"] = json!({ "name": name, "source": source, "program": program });
         entry
     }
 }
@@ -200,8 +268,7 @@ pub fn parse_key(text: &str) -> Result<Secret, &'static str> {
 /// Stores a key, replaces an earlier one, and answers the file's path.
 pub fn store(env: Env<'_>, provider: &str, key: &Secret) -> Result<PathBuf, Error> {
     let (path, _) = change(env, |keys| {
-        let entry = json!({ "type": "api", "key": key.reveal() });
-        keys.0.insert(provider.to_owned(), entry);
+        keys.0.insert(provider.to_owned(), Credential::Key(key.clone()).entry());
         true
     })?;
     Ok(path)
@@ -232,6 +299,36 @@ pub fn replace_sign_in(
         let is_there = keys.sign_in(provider).as_ref() == Some(old);
         if is_there {
             keys.0.insert(provider.to_owned(), new.entry());
+        }
+        is_there
+    })?;
+    Ok(replaced)
+}
+
+/// Stores a plugin's credential in the place of an earlier one, and answers the file's path.
+pub fn store_of_plugin(
+    env: Env<'_>,
+    provider: &str,
+    credential: &PluginCredential,
+) -> Result<PathBuf, Error> {
+    let (path, _) = change(env, |keys| {
+        keys.0.insert(provider.to_owned(), credential.entry());
+        true
+    })?;
+    Ok(path)
+}
+
+/// Stores a credential in the place of one that the same plugin made, and answers whether that was still there.
+pub fn renew_of_plugin(
+    env: Env<'_>,
+    provider: &str,
+    credential: &PluginCredential,
+) -> Result<bool, Error> {
+    let (_, replaced) = change(env, |keys| {
+        let before = keys.of_plugin(provider);
+        let is_there = before.is_some_and(|before| before.plugin.is(&credential.plugin));
+        if is_there {
+            keys.0.insert(provider.to_owned(), credential.entry());
         }
         is_there
     })?;

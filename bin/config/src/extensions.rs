@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::auth::SignInPlugin;
 use crate::error::Error;
 use crate::javascript::{JavaScript, NamedModule};
 use crate::provider::NEVER;
@@ -425,6 +426,17 @@ impl At<Plugin> {
             timeout: program.timeout.map(|time| time.get().min(NEVER)),
             sandbox: program.sandbox.settings(),
         }))
+    }
+
+    /// The plugin as the keeper of its credentials knows it; `None` if it may have none, because it is the project's.
+    pub fn for_sign_ins(&self, code: &PluginCode) -> Option<SignInPlugin> {
+        let source = &self.place().source;
+        let program = match code {
+            PluginCode::Command(command) => command.clone(),
+            PluginCode::JavaScript(code) => vec![code.module.as_ref()?.display().to_string()],
+        };
+        let (name, source_name) = (String::new(), source.name.clone());
+        (!source.of_project).then_some(SignInPlugin { name, source: source_name, program })
     }
 
     /// Whether it is written in JavaScript for OpenCode.

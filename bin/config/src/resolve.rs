@@ -9,7 +9,7 @@ use leftfold_events::providers::{Builtin, KnownProviders, KnownSignIn, KnownWire
 use leftfold_events::turn_config::{self, Limit, Prices};
 use serde_json::{Map, Value};
 
-use crate::auth::SignedIn;
+use crate::auth::{Credential, PluginCredential, SignedIn};
 use crate::error::{Error, Hint, alternatives, quoted};
 use crate::models_dev::{ListedModel, ListedProvider, ModelList};
 use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
@@ -39,6 +39,8 @@ pub struct Chosen {
     pub api_key: Option<Secret>,
     /// The sign-in that authorises requests in the place of a key.
     pub sign_in: Option<SignedIn>,
+    /// The plugin with which somebody signed in. It gives each request its key or headers.
+    pub sign_in_plugin: Option<String>,
     /// The model's headers replace the provider's.
     pub headers: Vec<(String, Secret)>,
     /// Milliseconds of silence after which a request fails.
@@ -173,6 +175,8 @@ pub enum KeySource {
     Stored,
     /// `leftfold auth login` with this account.
     SignIn(&'static str),
+    /// `leftfold auth login` with this plugin.
+    Plugin(String),
 }
 
 /// A variable that a key or an address can come from.
@@ -289,7 +293,9 @@ impl Settings {
         let names = self.provider_names();
         let others = self.models_list().providers.iter().filter(|(name, listed)| {
             let has_key = listed.keys().any(|key| set(env, key).is_some());
-            (has_key || self.stored.of(name).is_some()) && !names.contains(&name.as_str())
+            let is_stored =
+                || self.stored.of(name).is_some() || self.stored.of_plugin(name).is_some();
+            (has_key || is_stored()) && !names.contains(&name.as_str())
         });
         let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
         names
@@ -441,8 +447,24 @@ impl Settings {
             is_in_settings: self.provider(name).is_some(),
             stored: self.stored.of(name),
             stored_sign_in: self.stored.sign_in(name),
+            plugin_sign_in: self.plugin_sign_in(name),
             known,
         }
+    }
+
+    /// The sign-in at a provider that a plugin offered. The error has the plugin's name, if settings no longer have it.
+    fn plugin_sign_in(&self, provider: &str) -> Option<Result<String, String>> {
+        let PluginCredential { plugin, credential: Credential::Tokens(_) } =
+            self.stored.of_plugin(provider)?
+        else {
+            return None;
+        };
+        let is_there = self.plugins.iter().any(|candidate| {
+            let program = candidate.program().and_then(Result::ok);
+            let known = program.and_then(|program| candidate.for_sign_ins(&program.code));
+            known.is_some_and(|known| known.is(&plugin))
+        });
+        Some(if is_there { Ok(plugin.name) } else { Err(plugin.name) })
     }
 }
 
@@ -463,6 +485,7 @@ struct Candidate<'a> {
     stored: Option<Secret>,
     /// The sign-in from `leftfold auth login`.
     stored_sign_in: Option<SignedIn>,
+    plugin_sign_in: Option<Result<String, String>>,
     known: &'static KnownProviders,
 }
 
@@ -518,6 +541,10 @@ impl<'a> Candidate<'a> {
             parameters: self.parameters(env),
             api_key: self.key(env).map(|(key, _)| key),
             sign_in: self.sign_in(env).map(|(signed_in, _)| signed_in.clone()),
+            sign_in_plugin: match self.key_state(env) {
+                KeyState::From(KeySource::Plugin(plugin)) => Some(plugin),
+                _ => None,
+            },
             timeout: settings.timeout(),
             stall: settings.stall(),
             script: settings.script(),
@@ -706,6 +733,9 @@ impl<'a> Candidate<'a> {
         if let Some((_, known)) = self.sign_in(env) {
             return KeyState::From(KeySource::SignIn(known.label));
         }
+        if let Some(Ok(plugin)) = &self.plugin_sign_in {
+            return KeyState::From(KeySource::Plugin(plugin.clone()));
+        }
         let finds = self.kind.is_some_and(|kind| kind.finds_credentials);
         let signs = self.kind.map_or(&[] as &[&str], |kind| kind.credential_signs);
         let has_sign = signs.is_empty()
@@ -720,7 +750,8 @@ impl<'a> Candidate<'a> {
         let names = self.variables(at_home).chain(parts.iter().copied());
         let names = names.chain(signs.iter().copied().filter(|_| !has_sign));
         let names: Vec<String> = names.map(str::to_owned).collect();
-        let signs_in = at_home.is_some() && self.known.sign_in(self.name).is_some();
+        let signs_in = self.plugin_sign_in.is_some()
+            || (at_home.is_some() && self.known.sign_in(self.name).is_some());
         if names.is_empty() && !signs_in { KeyState::Unneeded } else { KeyState::Missing(names) }
     }
 }

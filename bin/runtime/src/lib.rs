@@ -42,6 +42,7 @@ pub mod warnings;
 use std::sync::{Mutex, PoisonError};
 
 pub use access::{approvals, only_people, secrets, texts, trust};
+use account::plugin_credentials;
 pub use account::{account_models, sign_in};
 pub use embed::{Leftfold, Session, end_all};
 pub use gathering::gathering;

@@ -14,6 +14,12 @@ const report = (error) => console.error(error?.stack ?? String(error))
 process.on("unhandledRejection", report)
 process.on("uncaughtException", report)
 
+/** Asks Leftfold, and waits for its answer. */
+function request(id, method, params) {
+  const answer = new Promise((done, fail) => questions.set(id, { done, fail }))
+  send({ id, method, params })
+  return answer
+}
 const send = (message) => write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n")
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value)
 const differ = (one, other) => JSON.stringify(one) !== JSON.stringify(other)
@@ -146,7 +152,16 @@ function noClient(why, name = []) {
   })
 }
 
+/** The client of a plugin. Credentials go to Leftfold without a server. */
 async function client(file, params) {
+  const found = await serverClient(file, params)
+  const replaced = (target, name, value) => new Proxy(target, {
+    get: (target, key) => (key === name ? value : target[key]),
+  })
+  return replaced(found, "auth", replaced(found.auth ?? {}, "set", setCredential))
+}
+
+async function serverClient(file, params) {
   const { server, directory } = params
   if (!server) return noClient("there is no server: start Leftfold with `leftfold serve`, without a password")
   const sdk = findPackage(file, "@opencode-ai/sdk")
@@ -238,8 +253,7 @@ async function callTool(params, id) {
     last = last.catch(() => {}).then(async () => {
       const question = `ask-${id}-${questions.size}-${Date.now()}`
       const message = metadata ? JSON.stringify(metadata).slice(0, 900) : ""
-      const answer = new Promise((done, fail) => questions.set(question, { done, fail }))
-      send({ id: question, method: "ask", params: { request: id, permission, patterns, always, message } })
+      const answer = request(question, "ask", { request: id, permission, patterns, always, message })
       if ((await answer).status !== "allow") throw new Error(`The permission "${permission}" was denied.`)
     })
     return last
@@ -368,11 +382,63 @@ const HOOKS = {
   "shell.env": ["shell.env", async (params) =>
     run("shell.env", { cwd: params.cwd, sessionID: sessionID(params.session), callID: params.call }, { env: {} })],
 }
-/** Hooks that Leftfold knows by this name, or that it warns of; so it does of a sign-in. */
+/** Hooks that Leftfold knows by this name, or that it warns of. */
 const OTHERS = [
   "event", "provider", "command.execute.before", "experimental.chat.messages.transform", "experimental.text.complete",
   "experimental.compaction.autocontinue", "experimental.provider.small_model",
 ]
+
+// ---- Signing in -------------------------------------------------------------------------------------------------------
+
+/** The part of a plugin that signs in. */
+const signIn = () => hooks.find((hook) => hook.auth)?.auth
+/** Asks the plugin for the credential of the sign-in that was begun last. */
+let callback
+
+function setCredential(asked) {
+  const provider = asked.path?.id ?? asked.providerID ?? asked.path?.providerID
+  const said = asked.body ?? asked.auth ?? {}
+  return request(`auth-${questions.size}-${Date.now()}`, "auth.set", { provider, credential: credential(said) })
+    .then(() => ({ data: true }))
+}
+
+/** A credential of a plugin, in whole milliseconds. */
+function credential(said) {
+  const { key, access, refresh, expires, accountId, enterpriseUrl } = said
+  return { key, access, refresh, expires: expires && Math.floor(expires), accountId, enterpriseUrl }
+}
+
+const obtained = (result) => ({ type: result?.type ?? "failed", provider: result?.provider, ...credential(result ?? {}) })
+
+Object.assign(HOOKS, {
+  auth: ["auth", async ({ credential: stored }) => {
+    const { provider, loader } = signIn()
+    if (!stored || !loader) return {}
+    const about = { id: provider, name: provider, source: "config", env: [], options: {}, models: {} }
+    const { apiKey, headers, fetch } = await loader(async () => copy(stored), about) ?? {}
+    const answer = {}
+    if (apiKey) answer.apiKey = apiKey
+    if (Object.keys(headers ?? {}).length > 0) answer.headers = headers
+    if (fetch && Object.keys(answer).length === 0) {
+      throw new Error(`the sign-in at ${provider} sends requests by its own \`fetch\`, which Leftfold does not use`)
+    }
+    return answer
+  }],
+  "auth.authorize": [undefined, async ({ method: at, inputs, key }) => {
+    const method = signIn().methods[at]
+    for (const prompt of method.prompts ?? []) {
+      const wrong = prompt.key in inputs ? prompt.validate?.(inputs[prompt.key]) : undefined
+      if (wrong) throw new Error(`${prompt.message}: ${wrong}`)
+    }
+    if (method.type === "api") {
+      return obtained(method.authorize ? await method.authorize({ ...inputs, key }) : { type: "success" })
+    }
+    const { url, instructions, method: kind, callback: finish } = await method.authorize(inputs)
+    callback = finish
+    return { url, instructions, method: kind }
+  }],
+  "auth.callback": [undefined, async ({ code }) => obtained(await callback(code))],
+})
 
 // ---- Events -----------------------------------------------------------------------------------------------------------
 
@@ -504,9 +570,10 @@ async function initialize(params) {
     }
   }
   const has = (name) => hooks.some((hook) => name in hook)
-  const ours = Object.entries(HOOKS).filter(([, [name]]) => has(name)).map(([name]) => name)
-  const signsIn = has("auth") ? ["auth.methods"] : []
-  return { name, toolPrefix: false, hooks: [...ours, ...OTHERS.filter(has), ...signsIn], tools: offered }
+  const ours = Object.entries(HOOKS).filter(([, [name]]) => name && has(name)).map(([name]) => name)
+  const { provider, methods = [] } = signIn() ?? {}
+  const auth = provider && { provider, methods: methods.map(({ type, label, prompts }) => ({ type, label, prompts })) }
+  return { name, toolPrefix: false, hooks: [...ours, ...OTHERS.filter(has)], tools: offered, auth }
 }
 
 async function answer(method, params, id) {

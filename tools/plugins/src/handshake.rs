@@ -9,9 +9,13 @@ use super::spec::LaunchContext;
 
 /// The version of the plugin protocol.
 const PROTOCOL: u64 = 1;
-/// Limits, in bytes, of a plugin's name and of a tool's description.
+/// Limits, in bytes, of a plugin's name, of a tool's description, and of the label of a sign-in.
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 10_000;
+const MAX_LABEL: usize = 200;
+/// The most sign-ins of a plugin, and prompts of one.
+const MAX_METHODS: usize = 20;
+const MAX_PROMPTS: usize = 20;
 /// The hook by which a plugin asks for events, as notifications without an answer.
 const EVENT: &str = "event";
 /// The hook that is called once after the start, outside any session.
@@ -31,6 +35,8 @@ pub(super) struct Handshake {
     pub(super) has_plain_names: bool,
     /// The provider whose requests it supplies credentials for.
     pub(super) provider: Option<String>,
+    /// The ways to sign in there that it offers.
+    pub(super) sign_ins: Vec<SignInMethod>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -41,6 +47,71 @@ pub(super) struct Tool {
     pub(super) parameters: Value,
     /// The tool changes nothing.
     pub(super) read_only: bool,
+}
+
+/// How a person proves who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInKind {
+    /// On a page.
+    OAuth,
+    /// With a key, which the plugin may check.
+    Key,
+}
+
+/// A way to sign in that a plugin offers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignInMethod {
+    pub kind: SignInKind,
+    pub label: String,
+    /// Questions to ask first, in OpenCode's form: objects with `type` (`text` or `select`), `key`, `message`, and perhaps
+    /// `options`, `placeholder` and `when`.
+    pub prompts: Vec<Value>,
+}
+
+impl SignInMethod {
+    /// Reads `auth.methods` of an answer to `initialize`.
+    ///
+    /// # Errors
+    /// The path of the field that is wrong, and the expected value.
+    fn read_all(said: &Value) -> Result<Vec<Self>, String> {
+        let methods = match said {
+            Value::Null => return Ok(Vec::new()),
+            Value::Array(methods) if methods.len() <= MAX_METHODS => methods,
+            said => return Err(wrong("auth.methods", "a list of at most 20 methods", said)),
+        };
+        let mut read = Vec::new();
+        for (at, said) in methods.iter().enumerate() {
+            let path = |field: &str| format!("auth.methods[{at}].{field}");
+            let kind = match said["type"].as_str() {
+                Some("oauth") => SignInKind::OAuth,
+                Some("api") => SignInKind::Key,
+                _ => return Err(wrong(&path("type"), "oauth or api", &said["type"])),
+            };
+            let Some(label) = said["label"].as_str().filter(|label| !label.trim().is_empty())
+            else {
+                return Err(wrong(&path("label"), "a text for people", &said["label"]));
+            };
+            let none = Vec::new();
+            let prompts = said["prompts"].as_array().unwrap_or(&none);
+            let is_prompt = |prompt: &Value| {
+                let has_options = prompt["options"].as_array().is_some_and(|options| {
+                    let is_option = |it: &Value| it["label"].is_string() && it["value"].is_string();
+                    !options.is_empty() && options.iter().all(is_option)
+                });
+                let is_known =
+                    prompt["type"] == "text" || (prompt["type"] == "select" && has_options);
+                is_known && prompt["key"].is_string() && prompt["message"].is_string()
+            };
+            if prompts.len() > MAX_PROMPTS || !prompts.iter().all(is_prompt) {
+                let expected =
+                    "a list of at most 20 prompts, each with `type`, `key` and `message`";
+                return Err(wrong(&path("prompts"), expected, &said["prompts"]));
+            }
+            let (label, prompts) = (clip(label.to_owned(), MAX_LABEL), prompts.clone());
+            read.push(Self { kind, label, prompts });
+        }
+        Ok(read)
+    }
 }
 
 pub(super) fn params(root: &LaunchContext) -> Value {
@@ -84,8 +155,12 @@ impl Handshake {
         handshake.has_plain_names = answer["toolPrefix"] == false;
         let provider = &answer["auth"]["provider"];
         handshake.provider = provider.as_str().map(str::to_owned);
-        if handshake.provider.is_none() && handshake.hooks.contains(&HookPoint::Auth) {
-            let expected = "the name of a provider, because it has the hook `auth`";
+        handshake.sign_ins = SignInMethod::read_all(&answer["auth"]["methods"])?;
+        let needs_provider =
+            handshake.hooks.contains(&HookPoint::Auth) || !handshake.sign_ins.is_empty();
+        let fits = |name: &String| handshake.sign_ins.is_empty() || is_name(name);
+        if needs_provider && !handshake.provider.as_ref().is_some_and(fits) {
+            let expected = "the name of a provider, because it has the hook `auth` or sign-ins";
             return Err(wrong("auth.provider", expected, provider));
         }
         Ok(handshake)
@@ -196,6 +271,23 @@ mod tests {
             (json!({ "tools": [{}] }), "`tools[0].name`: expected a name"),
             (json!({ "tools": [{ "name": "a", "parameters": [] }] }), "`tools[0].parameters`"),
             (json!({ "hooks": ["auth"] }), "`auth.provider`: expected the name of a provider"),
+            (
+                json!({ "auth": { "methods": [{ "type": "oauth", "label": "L" }] } }),
+                "`auth.provider`: expected the name of a provider",
+            ),
+            (json!({ "auth": { "methods": {} } }), "`auth.methods`: expected a list"),
+            (
+                json!({ "auth": { "methods": [{ "type": "saml" }] } }),
+                "`auth.methods[0].type`: expected oauth or api, found \"saml\"",
+            ),
+            (
+                json!({ "auth": { "methods": [{ "type": "api", "label": "" }] } }),
+                "`auth.methods[0].label`",
+            ),
+            (
+                json!({ "auth": { "methods": [{ "type": "api", "label": "L", "prompts": [{}] }] } }),
+                "`auth.methods[0].prompts`",
+            ),
         ] {
             let error = Handshake::read(&answer, "x").unwrap_err();
             assert!(error.contains(told), "{answer}: {error}");

@@ -21,18 +21,23 @@
 mod answer;
 mod call;
 mod config_plugin;
+mod credentials;
 mod handshake;
 mod javascript;
 mod keyed_hash;
 mod link;
 mod plugin;
 mod plugins;
+mod sign_in;
 mod spec;
 mod watcher;
 
 pub use config_plugin::ConfigPlugin;
+pub use credentials::{CredentialStore, Credentials, OpenCredential};
+pub use handshake::{SignInKind, SignInMethod};
 pub use javascript::{JAVASCRIPT_TIMEOUT, JavaScript};
 pub use plugins::{Plugins, close, dispose};
+pub use sign_in::{SignInOffer, StartedSignIn};
 pub use spec::{
     HookAnswer, LaunchContext, PluginCode, PluginProgram, PluginReport, PluginStatus, TIMEOUT,
 };

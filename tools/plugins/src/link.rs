@@ -1,7 +1,7 @@
 //! The connection to a running plugin, and the questions that a plugin asks while one of its tools runs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use leftfold_events::event::{Consent, Wanted};
@@ -15,6 +15,7 @@ use leftfold_tools::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::credentials::Credentials;
 use super::javascript;
 use super::spec::{LaunchContext, PluginCode, PluginProgram};
 
@@ -70,7 +71,8 @@ impl Link {
             queue: QUEUE,
             read_limit: spec.timeout,
         };
-        let questions = Arc::new(Questions::default());
+        let credentials = spec.credentials.clone();
+        let questions = Arc::new(Questions { credentials, ..Questions::default() });
         let handler = Arc::clone(&questions) as Arc<dyn Handler>;
         let rpc = leftfold_json_rpc::Link::new(program.start().await?, protocol, handler);
         Ok(Self { rpc: Arc::new(rpc), questions })
@@ -107,6 +109,12 @@ impl Link {
         request.answer(None).await
     }
 
+    /// Lets the plugin, which has this name, renew its credential for the provider.
+    pub(super) fn renews(&self, provider: &str, name: &str) {
+        // a plugin has one handshake
+        let _ = self.questions.signs_in.set((provider.to_owned(), name.to_owned()));
+    }
+
     /// Sends a line. Waits while the queue to the plugin is full. Returns false if the connection
     /// has ended.
     pub(super) async fn send(&self, line: &str) -> bool {
@@ -131,6 +139,8 @@ impl Link {
 
 /// The method by which a plugin asks for a permission.
 const ASK: &str = "ask";
+/// The method by which a plugin renews its credential.
+const SET: &str = "auth.set";
 /// The most patterns in a plugin's question.
 const PATTERNS: usize = 100;
 
@@ -152,7 +162,13 @@ type Askers = HashMap<u64, Option<PermissionAsker>>;
 
 /// Answers a plugin's requests: `ask` once rules or people have answered, others with an error.
 #[derive(Default)]
-struct Questions(Arc<Mutex<Askers>>);
+struct Questions {
+    calls: Arc<Mutex<Askers>>,
+    /// Keeps the plugin's credentials, if it may have any.
+    credentials: Option<Credentials>,
+    /// The provider that it has sign-ins for, and its name.
+    signs_in: OnceLock<(String, String)>,
+}
 
 /// A call during which the plugin may ask.
 struct OpenCall<'a> {
@@ -162,15 +178,37 @@ struct OpenCall<'a> {
 
 impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
-        self.questions.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.request);
+        self.questions.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.request);
     }
 }
 
 impl Questions {
     fn open(&self, request: u64, asks: PermissionAsker) -> OpenCall<'_> {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.insert(request, Some(asks));
         OpenCall { questions: self, request }
+    }
+}
+
+impl Questions {
+    /// Stores a credential in the place of the one that the plugin has.
+    fn renew(&self, mut params: Value, reply: Reply) {
+        let (Some((provider, name)), Some(credentials)) =
+            (self.signs_in.get().cloned(), self.credentials.clone())
+        else {
+            let why = "only a plugin of the user's own settings has credentials".to_owned();
+            return reply.send(Err((METHOD_NOT_FOUND, why)));
+        };
+        if params["provider"] != *provider {
+            let why = format!("`provider`: expected {provider:?}");
+            return reply.send(Err((INVALID_PARAMS, why)));
+        }
+        let said = params["credential"].take();
+        tokio::spawn(async move {
+            let renewed = credentials.renew(provider, name, said).await;
+            let refused = |why| (INVALID_PARAMS, format!("`credential`: {why}"));
+            reply.send(renewed.map(|()| json!({})).map_err(refused));
+        });
     }
 }
 
@@ -178,8 +216,11 @@ impl Handler for Questions {
     fn notification(&self, _: &str, _: Value) {}
 
     fn request(&self, method: &str, params: Value, reply: Reply) {
+        if method == SET {
+            return self.renew(params, reply);
+        }
         if method != ASK {
-            let why = "plugins can send only the request `ask`".to_owned();
+            let why = "plugins can send only the requests `ask` and `auth.set`".to_owned();
             return reply.send(Err((METHOD_NOT_FOUND, why)));
         }
         let params = match AskParams::deserialize(&params) {
@@ -196,7 +237,7 @@ impl Handler for Questions {
             return reply.send(Err((INVALID_PARAMS, format!("`patterns`: give 1 to {PATTERNS}"))));
         }
         let taken = {
-            let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.get_mut(&request).and_then(Option::take)
         };
         let Some(asks) = taken else {
@@ -204,7 +245,7 @@ impl Handler for Questions {
             return reply.send(Err((INVALID_PARAMS, why.to_owned())));
         };
         let (calls, wanted) =
-            (Arc::clone(&self.0), Wanted::Permission { permission, patterns, always });
+            (Arc::clone(&self.calls), Wanted::Permission { permission, patterns, always });
         tokio::spawn(async move {
             let consent = asks(clip(message, MAX_MESSAGE), wanted).await;
             // the next question may come from now on

@@ -11,11 +11,15 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::answer;
+use super::credentials::Credentials;
 use super::handshake::{self, Handshake};
 use super::link::Link;
 use super::spec::{
     HookAnswer, LaunchContext, PluginCode, PluginProgram, PluginReport, PluginStatus,
 };
+
+/// Why sign-ins are left out.
+const NO_SIGN_INS: &str = "its sign-ins are left out: only a plugin of your own settings may offer them, with a command that cannot mean files of the project";
 
 pub(super) struct Plugin {
     pub(super) spec: PluginProgram,
@@ -28,6 +32,8 @@ pub(super) struct Running {
     pub(super) link: Arc<Link>,
     /// Time limit of each answer.
     pub(super) limit: Duration,
+    /// Keeps its credentials, if it is the user's own.
+    pub(super) credentials: Option<Credentials>,
     /// The settings that it adds, or the reason why it could not say. Set by the first request.
     configured: OnceCell<Result<Value, String>>,
 }
@@ -56,8 +62,8 @@ impl Service for Plugin {
         let link = Arc::new(Link::start(&self.spec, &self.root).await.map_err(explained)?);
         let limit = self.spec.timeout;
         let running = |handshake, link| {
-            let configured = OnceCell::new();
-            Running { handshake, link, limit, configured }
+            let (credentials, configured) = (self.spec.credentials.clone(), OnceCell::new());
+            Running { handshake, link, limit, credentials, configured }
         };
         match self.initialize(&link).await.map_err(explained) {
             Ok(handshake) => Ok(running(handshake, link)),
@@ -79,7 +85,18 @@ impl Plugin {
             params["javascript"] = javascript.params();
         }
         match link.ask("initialize", params, limit).await {
-            Ok(answer) => Handshake::read(&answer, &self.program()),
+            Ok(answer) => {
+                let mut handshake = Handshake::read(&answer, &self.program())?;
+                match (&handshake.provider, &self.spec.credentials) {
+                    (Some(provider), Some(_)) => link.renews(provider, &handshake.name),
+                    (_, None) if !handshake.sign_ins.is_empty() => {
+                        handshake.sign_ins.clear();
+                        handshake.warnings.push(NO_SIGN_INS.to_owned());
+                    }
+                    _ => {}
+                }
+                Ok(handshake)
+            }
             Err(RequestError::Refused { why, .. }) => {
                 Err(format!("it refused `initialize`: {why}"))
             }
@@ -107,11 +124,24 @@ impl Plugin {
 }
 
 impl Running {
-    pub(super) async fn ask(&self, hook: HookPoint, params: Value) -> HookAnswer {
-        if hook == HookPoint::Auth
-            && params["model"]["provider"].as_str() != self.handshake.provider.as_deref()
-        {
-            return answer::read(hook, Value::Null);
+    pub(super) async fn ask(&self, hook: HookPoint, mut params: Value) -> HookAnswer {
+        // others wait until the plugin has renewed a credential that ends soon
+        let mut open = None;
+        if hook == HookPoint::Auth {
+            let provider = self.handshake.provider.as_deref();
+            let Some(provider) = provider.filter(|known| params["model"]["provider"] == **known)
+            else {
+                return answer::read(hook, Value::Null);
+            };
+            if let Some(credentials) = &self.credentials {
+                match credentials.open(provider).await {
+                    Ok(found) => open = found,
+                    Err(why) => return HookAnswer::without_output(HookOutcome::Failed, why),
+                }
+            }
+        }
+        if let Some(open) = &open {
+            params["credential"] = open.value.clone();
         }
         match self.link.ask(hook.name(), params, self.limit).await {
             Ok(said) => answer::read(hook, said),

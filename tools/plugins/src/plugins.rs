@@ -13,8 +13,9 @@ use leftfold_tools::{BoxFuture, external};
 use serde_json::Value;
 
 use super::config_plugin::ConfigPlugin;
-use super::handshake::Tool;
+use super::handshake::{Handshake, Tool};
 use super::plugin::{self, Plugin, Running};
+use super::sign_in::SignInOffer;
 use super::spec::{HookAnswer, LaunchContext, PluginProgram, PluginReport, PluginStatus};
 use super::watcher::Watcher;
 
@@ -168,6 +169,26 @@ impl Plugins {
             Some(running) => running.ask(hook, params).await,
             None => HookAnswer::without_output(HookOutcome::Gone, "it is not running".to_owned()),
         }
+    }
+
+    /// The ways to sign in that running plugins offer.
+    pub fn sign_ins(&self) -> Vec<SignInOffer> {
+        let mut offers = Vec::new();
+        for running in self.running() {
+            let Handshake { name, provider, sign_ins, .. } = &running.handshake;
+            let (Some(provider), Some(credentials)) = (provider, &running.credentials) else {
+                continue;
+            };
+            offers.extend(sign_ins.iter().enumerate().map(|(at, method)| SignInOffer {
+                plugin: name.clone(),
+                provider: provider.clone(),
+                method: method.clone(),
+                at,
+                running: Arc::clone(&running),
+                credentials: credentials.clone(),
+            }));
+        }
+        offers
     }
 
     /// The running plugins that want every event.

@@ -8,6 +8,7 @@ use leftfold_events::Json;
 use leftfold_events::event::HookOutcome;
 use leftfold_tools::{Launch, ProgramSandbox};
 
+use super::credentials::Credentials;
 use super::javascript::JavaScript;
 
 /// Time limit for a plugin's start and for each of its answers, unless settings say otherwise.
@@ -24,6 +25,8 @@ pub struct PluginProgram {
     pub launch: Launch,
     /// `None`: it runs without a sandbox.
     pub sandbox: Option<Box<ProgramSandbox>>,
+    /// Keeps its credentials; `None`: it may offer no sign-ins.
+    pub credentials: Option<Credentials>,
 }
 
 /// The code of a plugin.

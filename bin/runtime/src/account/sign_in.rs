@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use leftfold_config::auth::{self, SignedIn};
+use leftfold_config::auth::{self, Credential, SignedIn};
 use leftfold_config::{Secret, environment};
 use leftfold_events::Secrets;
 use leftfold_events::event::FailureClass;
@@ -326,8 +326,7 @@ impl StoredTokens {
 
     /// Whether the access token must be replaced before it is used.
     fn is_due(&self, signed_in: &SignedIn) -> bool {
-        let ends_soon = signed_in.expires != 0 && signed_in.expires <= now() + millis(EARLY);
-        ends_soon || self.memory().refused.as_ref() == Some(&signed_in.access)
+        ends_soon(signed_in) || self.memory().refused.as_ref() == Some(&signed_in.access)
     }
 
     /// Refreshes the tokens, unless another process has done so meanwhile.
@@ -413,9 +412,28 @@ fn named(provider: &str, signed_in: &SignedIn) -> Vec<(String, String)> {
     all.map(named).into()
 }
 
+/// Whether an access token ends before a request with it is sure to be answered.
+pub(super) fn ends_soon(signed_in: &SignedIn) -> bool {
+    signed_in.expires != 0 && signed_in.expires <= now() + millis(EARLY)
+}
+
+/// [`learn`] for the credential of a plugin.
+pub(super) fn learn_credential(provider: &str, credential: &Credential) {
+    match credential {
+        Credential::Tokens(signed_in) => learn(provider, signed_in),
+        Credential::Key(key) => {
+            learn_values([(format!("auth.{provider}"), key.reveal().to_owned())]);
+        }
+    }
+}
+
 /// Keeps tokens out of texts for people from now on.
 fn learn(provider: &str, signed_in: &SignedIn) {
-    let known = named(provider, signed_in).into_iter();
+    learn_values(named(provider, signed_in));
+}
+
+fn learn_values(known: impl IntoIterator<Item = (String, String)>) {
+    let known = known.into_iter();
     let known = known.map(|(name, value)| secrets::Secret { name, value, usable: false });
     match Secrets::new(known) {
         Ok(known) => redact_output::learn(&known),

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::Usage;
 use crate::account_models;
 use crate::note;
+use crate::plugin_credentials;
 use crate::sign_in;
 use crate::warnings;
 pub use leftfold_config::environment;
@@ -171,7 +172,10 @@ fn owned(parameters: Vec<(&'static str, String)>) -> Vec<(String, String)> {
 fn config(chosen: Chosen, wire: Wire) -> anyhow::Result<Config> {
     let signed_in = chosen.sign_in.as_ref().zip(sign_in::of(&chosen.provider));
     let authorised = signed_in.map(|(signed_in, row)| sign_in::authorization(row, signed_in));
+    let by_plugin = chosen.sign_in_plugin.as_deref();
+    let by_plugin = by_plugin.map(|it| plugin_credentials::authorization(&chosen.provider, it));
     let mut config = Config::new(chosen.provider, wire);
+    config.authorization = by_plugin;
     config.vendor = chosen.vendor;
     config.base_url = chosen.base_url.as_ref().map(|url| address(wire, url));
     config.parameters = owned(chosen.parameters);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use leftfold_plugins::{LaunchContext, Plugins};
+use leftfold_plugins::{LaunchContext, Plugins, SignInOffer};
 
 use crate::model;
 use crate::project::Project;
@@ -96,11 +96,36 @@ pub fn layers(directory: &Path) -> anyhow::Result<Layers> {
     // Without a session there is no node for plugins to reach.
     let store = Path::new("");
     let (plugins, _) = plugins(directory, &settings::worktree_of(directory), store, &found);
-    crate::run_async(async {
+    let ask = || {
         let mut layers = asked(directory, &plugins)?.unwrap_or_else(no_layers);
         plugins.problems().into_iter().for_each(|problem| layers.warn(problem));
         Ok(layers)
-    })?
+    };
+    match tokio::runtime::Handle::try_current() {
+        // the sessions of a server share these plugins, so they stay
+        Ok(_) => ask(),
+        Err(_) => crate::run_async(async { ask() })?,
+    }
+}
+
+/// The ways to sign in that plugins in the settings of `directory` offer, and all plugins there, which must be kept until a
+/// sign-in ends. Warns of problems with plugins.
+///
+/// # Errors
+/// The settings are wrong.
+pub async fn sign_ins(directory: &Path) -> anyhow::Result<(Plugins, Vec<SignInOffer>)> {
+    let found = without_plugins(directory)?;
+    if found.plugins.is_empty() {
+        return Ok((Plugins::default(), Vec::new()));
+    }
+    // Without a session there is no node for plugins to reach.
+    let store = Path::new("");
+    let (plugins, wrong) = plugins(directory, &settings::worktree_of(directory), store, &found);
+    plugins.ready().await;
+    warnings::print_once(&wrong);
+    warnings::print_once(&plugins.problems());
+    let offers = plugins.sign_ins();
+    Ok((plugins, offers))
 }
 
 /// The settings of files and variables, without the additions of plugins.

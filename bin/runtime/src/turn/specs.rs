@@ -8,9 +8,11 @@ use leftfold_config::{
     At, Cwd, Mcp, McpKind, OAuth, Plugin, PluginCode, Secret, Settings, token_store,
 };
 use leftfold_mcp::{Endpoint, ServerSpec};
+use leftfold_plugins::Credentials;
 use leftfold_programs::PROJECT;
 use leftfold_tools::{Launch, ProgramKind, ProgramOwner, StartFolder, TrustCheck};
 
+use crate::plugin_credentials::PluginCredentials;
 use crate::{sandbox, session_paths, trust, warnings};
 
 /// The servers in settings.
@@ -172,21 +174,32 @@ pub fn plugin(
     plugin: &At<Plugin>,
     settings: &Settings,
 ) -> Option<Result<leftfold_plugins::PluginProgram, String>> {
-    Some(plugin.program()?.map(|program| leftfold_plugins::PluginProgram {
-        sandbox: sandbox::of_program(settings, ProgramKind::Plugin, &program.sandbox).map(Box::new),
-        place: plugin.place().to_string(),
-        environment: program.environment,
-        timeout: program.timeout.map_or_else(
-            || match &program.code {
-                PluginCode::Command(_) => leftfold_plugins::TIMEOUT,
-                PluginCode::JavaScript(_) => leftfold_plugins::JAVASCRIPT_TIMEOUT,
-            },
-            Duration::from_millis,
-        ),
-        code: code(program.code),
-        launch: match plugin.place().source.of_project {
+    Some(plugin.program()?.map(|program| {
+        let launch = match plugin.place().source.of_project {
             true => of_project(settings, program.cwd),
             false => of_user(settings, program.cwd),
-        },
+        };
+        let own = plugin.for_sign_ins(&program.code).filter(|_| is_fixed(&program.code, &launch));
+        let timeout = match &program.code {
+            PluginCode::Command(_) => leftfold_plugins::TIMEOUT,
+            PluginCode::JavaScript(_) => leftfold_plugins::JAVASCRIPT_TIMEOUT,
+        };
+        leftfold_plugins::PluginProgram {
+            sandbox: sandbox::of_program(settings, ProgramKind::Plugin, &program.sandbox)
+                .map(Box::new),
+            place: plugin.place().to_string(),
+            environment: program.environment,
+            timeout: program.timeout.map_or(timeout, Duration::from_millis),
+            credentials: own.map(|own| Credentials::new(PluginCredentials::new(own))),
+            code: code(program.code),
+            launch,
+        }
     }))
+}
+
+/// Whether the command means the same files in every project: it does not start there, or names files by absolute paths.
+fn is_fixed(code: &PluginCode, launch: &Launch) -> bool {
+    let PluginCode::Command(command) = code else { return true };
+    let is_elsewhere = launch.folder != StartFolder::Project;
+    is_elsewhere || command.iter().skip(1).all(|word| Path::new(word).is_absolute())
 }
