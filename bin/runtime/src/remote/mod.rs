@@ -355,7 +355,8 @@ async fn follow(connection: &mut RemoteConnection, sink: &ActorRef<Observation>)
             None => Some(false),
             Some(line) => wire::is_rested(line).then_some(true),
         };
-        events.extend(line.as_deref().and_then(wire::carried).and_then(|line| contents.event(line)));
+        events
+            .extend(line.as_deref().and_then(wire::carried).and_then(|line| contents.event(line)));
         let is_next_here = connection.stream.buffer().contains(&b'\n') && events.len() < BATCH;
         // the last events may come together with the end
         if !events.is_empty() && (ended.is_some() || !is_next_here) {
