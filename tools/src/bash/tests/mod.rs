@@ -86,7 +86,12 @@ fn a_confined_line_needs_no_permission_for_its_own_temporary_files() {
     let others = std::fs::canonicalize(site.outside("others")).unwrap();
     let folder = others.to_str().unwrap().to_owned();
     for (backend, line, more, asks) in [
-        (Backend::Namespaces, "echo x > /tmp/x; cat /var/tmp/y".to_owned(), json!({}), false),
+        (
+            Backend::Namespaces,
+            "echo x > /tmp/no-such-x; cat /var/tmp/no-such-y".to_owned(),
+            json!({}),
+            false,
+        ),
         (
             Backend::Namespaces,
             "mkdir /tmp/none-such; touch /tmp/none-such/x".into(),
