@@ -37,13 +37,14 @@ fn install(source: &str) -> Result<PathBuf, String> {
         return Ok(python);
     }
     super::may_install(&format!("the packages of {source} from PyPI"))?;
-    let version = said(Command::new("python3").arg("--version"))?;
+    let python3 = python3()?;
+    let version = said(Command::new(&python3).arg("--version"))?;
     let mut numbers = version.trim().trim_start_matches("Python ").split('.');
     let mut number = || numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);
     if (number(), number()) < PYTHON {
         return Err(format!("{} is too old", version.trim()));
     }
-    said(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")))?;
+    said(Command::new(&python3).args(["-m", "venv", "--clear"]).arg(folder.join("venv")))?;
     // No package may run code during the installation. The file lists every dependency: resolved again,
     // `google-auth[requests]` would be the newest version, which has no hash in the file.
     let safe = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet"];
@@ -54,6 +55,14 @@ fn install(source: &str) -> Result<PathBuf, String> {
     said(&mut pip)?;
     fs::write(done, wanted).unwrap();
     Ok(python)
+}
+
+/// The first `python3` in the folders of `PATH`.
+fn python3() -> Result<PathBuf, String> {
+    let all = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&all).map(|folder| folder.join("python3"));
+    let found = places.find(|place| place.is_absolute() && place.is_file());
+    found.ok_or_else(|| "there is no `python3` in PATH".to_owned())
 }
 
 /// The output of a command that succeeds.

@@ -900,7 +900,7 @@ fn changed_files_and_commands_are_told() {
     server.end();
 }
 
-/// Whoever checks out another branch, clients that show the branch hear of it.
+/// Clients are told that the project is on another branch, also if a person has checked it out.
 #[test]
 fn another_branch_is_told() {
     let site = Site::scripted(&script(json!([says("Hello.")])));

@@ -81,7 +81,7 @@ struct Right {
 }
 
 impl Right {
-    /// What does not hold.
+    /// Each expectation that the run does not meet, in words.
     fn faults(&self, ran: &Ran, site: &Site, requests: &[String]) -> Vec<String> {
         let mut faults = Vec::new();
         let mut hold = |holds: bool, why: String| {
@@ -132,7 +132,7 @@ fn answer(row: &Value) -> Answer {
     Answer::Stream(events.iter().map(data).collect(), Split::Whole)
 }
 
-/// What is wrong, with the output of the program.
+/// Runs the program as the report says. The error has the expectations that are not met, and the output.
 fn try_out(report: &Report) -> Result<(), String> {
     let server = Server::start(report.answers.iter().map(answer).collect());
     let mut site = Site::bare()

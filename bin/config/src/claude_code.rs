@@ -25,7 +25,7 @@ const MAX_TOLD: usize = 3;
 /// The most patterns that one path becomes.
 const MAX_PATTERNS: usize = 16;
 
-/// What reading a source found besides settings.
+/// The warnings and the unused keys of a source that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) warnings: Vec<String>,

@@ -49,7 +49,7 @@ pub(crate) struct Document {
     pub(crate) format: Format,
 }
 
-/// What the text of a source is.
+/// The form in which a source is written.
 #[derive(Clone)]
 pub(crate) enum Format {
     /// JSON with the keys of settings.

@@ -144,7 +144,7 @@ fn tell_of_language_servers(feed: &Arc<Feed>) {
 
 /// Tells clients that a MCP server has other tools than before.
 fn tell_of_mcp_servers(feed: &Arc<Feed>) {
-    let (feed, mut changes) = (Arc::downgrade(feed), leftfold_mcp::changes());
+    let (feed, mut changes) = (Arc::downgrade(feed), leftfold_mcp::tool_changes());
     tokio::spawn(async move {
         loop {
             let (directory, server) = match changes.recv().await {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use leftfold_events::Json;
@@ -22,9 +22,9 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData as McpError, RoleClient};
 use serde_json::{Map, Value};
+use tokio::sync::broadcast;
 
 use super::lists::{self, Changes};
-use super::tool_changes;
 
 /// Least time between two progress reports of a call. Each report is an event in a log, so `REPORT`
 /// limits the bytes of one report and `REPORTS` the bytes of all reports of a call.
@@ -37,6 +37,16 @@ const LOGGED: usize = 4 * 1_024;
 
 /// Bytes kept of the message of an elicitation.
 const MESSAGE: usize = 4 * 1_024;
+
+/// The directories of projects, and the servers whose tools have changed.
+static TOOL_CHANGES: LazyLock<broadcast::Sender<(PathBuf, String)>> =
+    LazyLock::new(|| broadcast::channel(64).0);
+
+/// Receives from now on the directory of a project and the name of one of its servers whenever the server has other tools
+/// than before, also after its start.
+pub fn tool_changes() -> broadcast::Receiver<(PathBuf, String)> {
+    TOOL_CHANGES.subscribe()
+}
 
 /// Shared by a connection and the calls made through it.
 #[derive(Clone, Default)]
@@ -99,6 +109,11 @@ impl ClientHandler {
     pub(super) fn set_project(&self, folder: &Path) {
         let address = reqwest::Url::from_file_path(folder).ok();
         let _ = address.map(|address| self.0.root.set(address.into()));
+    }
+
+    /// Says that the server has other tools than before. Perhaps nobody listens.
+    pub(super) fn tools_changed(&self) {
+        let _ = TOOL_CHANGES.send((self.0.directory.clone(), self.0.server.clone()));
     }
 
     pub(super) fn tools(&self) -> Vec<Tool> {
@@ -314,7 +329,7 @@ impl rmcp::ClientHandler for ClientHandler {
             async move {
                 let tools = lists::tools(&peer).await?;
                 handler.set_tools(tools);
-                tool_changes::changed(&handler.0.directory, &handler.0.server);
+                handler.tools_changed();
                 Ok(())
             }
         });

@@ -37,12 +37,11 @@ mod spec;
 mod sse;
 mod stdio;
 mod streamable_http;
-mod tool_changes;
 
+pub use client_handler::tool_changes;
 pub use leftfold_oauth::{AutoConsent, Consent};
 pub use oauth::{OAuth, sign_out};
 pub use probe::{Calls, ProbeReport, ProbedCall, login, probe};
 pub use prompts::PromptResult;
 pub use servers::{Servers, close, dispose};
 pub use spec::{Endpoint, STARTUP, ServerReport, ServerSpec, ServerStatus, ToolReport};
-pub use tool_changes::changes;

@@ -9,7 +9,6 @@ use super::client_handler::ClientHandler;
 use super::connect::{self, LaunchContext};
 use super::link::Link;
 use super::spec::{Endpoint, ServerReport, ServerSpec, ServerStatus};
-use super::tool_changes;
 
 pub(super) struct Server {
     pub(super) spec: ServerSpec,
@@ -35,11 +34,10 @@ impl Service for Server {
     }
 
     async fn start(&self) -> Result<Link, Failure<Link>> {
-        let (server, directory) = (&self.spec.name, &self.root.directory);
-        let handler = ClientHandler::of(server, directory);
-        let connected = connect::connect(&self.spec, &self.root, handler).await;
+        let handler = ClientHandler::of(&self.spec.name, &self.root.directory);
+        let connected = connect::connect(&self.spec, &self.root, handler.clone()).await;
         if connected.is_ok() {
-            tool_changes::changed(directory, server);
+            handler.tools_changed();
         }
         let wants_sign_in = connected.as_ref().is_err_and(|failure| failure.wants_sign_in);
         self.wants_sign_in.store(wants_sign_in, Ordering::Relaxed);

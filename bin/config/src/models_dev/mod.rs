@@ -81,7 +81,7 @@ pub struct ListedModel {
 }
 
 impl ListedModel {
-    /// What is known of a model, completed from `known`.
+    /// Takes each fact that this entry does not have from `known`.
     pub fn over(&self, known: ModelSpec) -> ModelSpec {
         ModelSpec {
             limit: self.limit.over(known.limit),

@@ -242,7 +242,7 @@ pub fn add_server(directory: &Path, spec: ServerSpec, secrets: Secrets) -> Resul
     Ok(())
 }
 
-/// What `see` sees of the servers that clients have added to a directory.
+/// Calls `see` with the servers that clients have added to a directory, and returns the results.
 fn added<T>(directory: &Path, see: impl Fn(&AddedServer) -> T) -> Vec<T> {
     let added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
     added.get(directory).into_iter().flatten().map(see).collect()
