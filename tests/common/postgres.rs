@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -170,7 +171,13 @@ fn folder() -> TempDir {
 }
 
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    // below the ports that the system gives to connections and to listeners without a wish: such a port may be taken
+    // before its server listens, or while the server is started again
+    static NEXT: OnceLock<AtomicU32> = OnceLock::new();
+    let next = NEXT.get_or_init(|| AtomicU32::new(std::process::id().wrapping_mul(97)));
+    let ports = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed) % 12_000 + 20_000);
+    let mut ports = ports.map(|port| u16::try_from(port).unwrap());
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
 }
 
 fn own_file(path: &Path) {

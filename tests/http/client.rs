@@ -77,7 +77,9 @@ impl Served {
 
     pub(crate) fn of(command: Command) -> Self {
         let mut live = Live::start(command);
-        let line = live.line().expect("the server says where it listens");
+        let Some(line) = live.line() else {
+            panic!("the server ended before it said where it listens: {:?}", live.wait())
+        };
         let port = line.trim().rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let url = line.split_once(" server listening on ").map(|(_, url)| url);
         assert!(url.is_some_and(|url| url.starts_with("http://")), "{line}");
