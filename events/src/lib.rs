@@ -6,7 +6,6 @@
 // A new event or effect is considered everywhere in here.
 #![warn(clippy::wildcard_enum_match_arm)]
 
-pub mod context;
 pub mod event;
 pub mod form;
 mod id;
@@ -20,6 +19,7 @@ mod payload;
 pub mod providers;
 mod reasons;
 pub mod request;
+pub mod request_builder;
 pub mod rewrite;
 pub mod rules;
 pub mod sandbox;

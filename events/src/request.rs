@@ -1,4 +1,4 @@
-//! The neutral request to a model, independent of any provider's wire format.
+//! The neutral request to a model, independent of any provider's wire format. `request_builder/` builds it.
 //!
 //! Its canonical JSON is its compact serde form, with fields in the order of declaration. The hash
 //! in `model.requested` is over those bytes.

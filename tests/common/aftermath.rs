@@ -5,7 +5,7 @@ use std::path::Path;
 
 use leftfold_events::event::{Class, Event, Files, Model, Purpose, Started, Tool, Turn};
 use leftfold_events::state::ModelStatus;
-use leftfold_events::{Envelope, Request, Seq, State, context};
+use leftfold_events::{Envelope, Request, Seq, State, request_builder};
 
 use super::Site;
 use super::corpus::Logs;
@@ -38,9 +38,9 @@ pub fn assert_told(log: &[Envelope]) -> usize {
 /// The request made in this state. Requests for titles do not mention calls.
 fn asked(state: &State, purpose: Purpose) -> Option<Request> {
     match (purpose, &state.turn.as_ref()?.model_status) {
-        (Purpose::Turn, _) => Some(context::request(state)),
+        (Purpose::Turn, _) => Some(request_builder::request(state)),
         (Purpose::Compaction, ModelStatus::Compacting(due)) => {
-            Some(context::summary_request(state, due))
+            Some(request_builder::summary_request(state, due))
         }
         (Purpose::Compaction | Purpose::Title | Purpose::SessionSummary, _) => None,
     }

@@ -16,7 +16,9 @@ use leftfold_events::event::{
 };
 use leftfold_events::request::RequestMessage;
 use leftfold_events::state::ModelStatus;
-use leftfold_events::{Envelope, Fact, POLICY, Request, Seq, State, context, line, settle, verify};
+use leftfold_events::{
+    Envelope, Fact, POLICY, Request, Seq, State, line, request_builder, settle, verify,
+};
 use leftfold_providers::Wire;
 use serde_json::{Value, json};
 
@@ -87,14 +89,14 @@ fn requests(log: &[Envelope]) -> (Vec<Made>, usize) {
 /// one after another prompt.
 fn possible(state: &State) -> Vec<(&'static str, Request)> {
     let mut all = vec![
-        ("now", context::request(state)),
-        ("title", context::title_request(state)),
-        ("resumed", context::request(&resumed(state, false))),
+        ("now", request_builder::request(state)),
+        ("title", request_builder::title_request(state)),
+        ("resumed", request_builder::request(&resumed(state, false))),
     ];
     if let Some(ModelStatus::Compacting(compacting)) =
         state.turn.as_ref().map(|turn| &turn.model_status)
     {
-        all.push(("summary", context::summary_request(state, compacting)));
+        all.push(("summary", request_builder::summary_request(state, compacting)));
     }
     let mut prompted = resumed(state, true);
     let prompt = Turn::Prompted {
@@ -104,7 +106,7 @@ fn possible(state: &State) -> Vec<(&'static str, Request)> {
         by: "test".into(),
     };
     settle(&mut prompted, state.session, Fact::new(prompt), state.at);
-    all.push(("prompted", context::request(&prompted)));
+    all.push(("prompted", request_builder::request(&prompted)));
     all
 }
 
@@ -328,7 +330,10 @@ fn asked(log: &[Envelope]) -> Vec<(Request, bool)> {
     for event in log {
         match &event.event {
             Event::Model(Model::Requested { purpose: Purpose::Turn, .. }) => {
-                asked.push((context::request(&state), std::mem::replace(&mut extends, true)));
+                asked.push((
+                    request_builder::request(&state),
+                    std::mem::replace(&mut extends, true),
+                ));
             }
             Event::Compaction(Compaction::Finished { .. } | Compaction::Pruned { .. })
             | Event::Files(Files::Restored { .. })
@@ -371,7 +376,7 @@ fn assert_ends(place: &str, left: &[Envelope], close: bool) {
     for event in &survivor.log[left.len()..] {
         state.apply(event);
         if !state.messages.is_empty() {
-            let fault = crate::harness::fault(&context::request(&state));
+            let fault = crate::harness::fault(&request_builder::request(&state));
             assert_eq!(fault, None, "{place}, after {}", event.seq);
         }
     }

@@ -22,7 +22,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use leftfold_events::{Envelope, State, context, fold, line, verify};
+use leftfold_events::{Envelope, State, fold, line, request_builder, verify};
 use leftfold_store::{SCHEMA, decode, encode};
 
 /// Enough to show a cost that grows with the log, in a build that is hardly optimised.
@@ -36,7 +36,7 @@ type Case = fn(&Data);
 const CASES: [(&str, Case); 6] = [
     ("fold", |data| drop(black_box(fold(&data.log)))),
     ("verify", |data| assert_eq!(verify(&data.log), [])),
-    ("request", |data| drop(black_box(context::request(&data.state)))),
+    ("request", |data| drop(black_box(request_builder::request(&data.state)))),
     ("encode", |data| data.log.iter().for_each(|event| drop(black_box(encode(event))))),
     ("decode", |data| {
         data.encoded.iter().for_each(|bytes| drop(black_box(decode(SCHEMA, bytes))));

@@ -16,7 +16,7 @@ use leftfold_events::event::{
 use leftfold_events::sandbox::shows_env_files;
 use leftfold_events::state::{Call, ModelStatus, PendingKind, Phase};
 use leftfold_events::{
-    Envelope, Fact, MessageId, Repeatable, Secrets, Seq, SessionId, State, context,
+    Envelope, Fact, MessageId, Repeatable, Secrets, Seq, SessionId, State, request_builder,
 };
 use leftfold_providers::Extra;
 use leftfold_tools::{Caller, Instructed, Output, Sandbox, Seen};
@@ -220,9 +220,9 @@ impl Workers {
 
     fn request(&mut self, of: Seq, purpose: Purpose, state: &State) {
         let request = match purpose {
-            Purpose::Turn => context::turn_request(state),
+            Purpose::Turn => request_builder::turn_request(state),
             Purpose::Title | Purpose::SessionSummary | Purpose::Compaction => {
-                context::asked(state, purpose).request
+                request_builder::asked(state, purpose).request
             }
         };
         let span = tracing::warn_span!("request", seq = of, ?purpose, model = %request.model.id);
@@ -237,7 +237,7 @@ impl Workers {
             extra,
             request,
             record: self.record(of, state),
-            prices: context::model_of(state, purpose).cost,
+            prices: request_builder::model_of(state, purpose).cost,
             patience: Duration::from_millis(state.config.options.timeout),
         };
         match (purpose, state.turn.as_ref().map(|turn| &turn.model_status)) {
@@ -332,7 +332,7 @@ impl Workers {
 
     fn call_hook(&mut self, of: Seq, state: &State) {
         let Some(asked) = state.plugins.waiting(of).cloned() else { return };
-        let question = context::question(state, &asked);
+        let question = request_builder::hook_parameters(state, &asked);
         let provider = state.config.model.provider.clone();
         let call = CallHook { of, asked, question, provider };
         self.tell_hooks(HooksMessage::Call(Box::new(call)));

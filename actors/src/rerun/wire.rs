@@ -8,7 +8,7 @@ use leftfold_events::event::{
     CallSpec, Event, Exchange, Model, PartKind, Purpose, Record, StreamedPart,
 };
 use leftfold_events::verify::{Divergence, difference};
-use leftfold_events::{Envelope, Request, Seq, SessionId, Sha256, State, context};
+use leftfold_events::{Envelope, Request, Seq, SessionId, Sha256, State, request_builder};
 use leftfold_providers::{Codec, End, Exchanged, StreamEvent, read_record};
 use serde_json::Value;
 
@@ -96,7 +96,7 @@ impl Wire {
         state: &State,
         log: &[Envelope],
     ) -> Compared {
-        let model = context::model_of(state, request.purpose);
+        let model = request_builder::model_of(state, request.purpose);
         if model.wire.is_empty() {
             self.counts.without_wire += 1;
             return Ok(());

@@ -120,7 +120,8 @@ async fn a_command_is_stopped_when_its_time_is_over() {
     live.until(|e| matches!(e, Event::Tool(Tool::Cancelled { .. }))).await;
     live.until_ended().await;
     let state = live.view().await;
-    let request = serde_json::to_string(&leftfold_events::context::request(&state)).expect("json");
+    let request =
+        serde_json::to_string(&leftfold_events::request_builder::request(&state)).expect("json");
     assert!(request.contains("0.1 s") && request.contains("begun"), "{request}");
     live.stop().await;
 }

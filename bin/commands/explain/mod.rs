@@ -8,8 +8,8 @@ mod wire;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::context;
 use leftfold_events::event::{Event, Model};
+use leftfold_events::request_builder;
 use leftfold_events::{Envelope, Seq, Sha256, fold};
 use leftfold_view::event_line;
 use leftfold_view::explain::{EventReport, Links, Omissions, RequestReport, decided_on};
@@ -48,9 +48,9 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     }
     let (all, events) = (&events, &events[..=last]);
     let state = fold(events);
-    let built = context::asked(&state, purpose);
+    let built = request_builder::asked(&state, purpose);
     if args.wire {
-        let model = context::model_of(&state, purpose);
+        let model = request_builder::model_of(&state, purpose);
         return wire::wire(args, &place, all, &built, (&state.config, model));
     }
     let bytes = serde_json::to_string(&built.request)?;

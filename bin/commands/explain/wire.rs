@@ -4,9 +4,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use leftfold_events::context::Built;
 use leftfold_events::event::{Event, Model, Session, Turn};
 use leftfold_events::request::RequestMessage;
+use leftfold_events::request_builder::Built;
 use leftfold_events::turn_config::ModelSpec;
 use leftfold_events::{Envelope, Seq, Sha256, TurnConfig};
 use leftfold_providers::{Codec, Place, Span};

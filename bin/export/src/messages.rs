@@ -9,7 +9,7 @@
 use leftfold_events::event::{Attachment, Compaction, PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage, ToolResult};
 use leftfold_events::turn_config::ToolSpec;
-use leftfold_events::{Event, Json, State, context};
+use leftfold_events::{Event, Json, State, request_builder};
 use serde_json::{Value, json};
 
 use crate::Run;
@@ -30,7 +30,7 @@ pub(crate) fn anthropic(run: &Run) -> String {
 fn lines(run: &Run, line: fn(&State, &[RequestMessage]) -> Value) -> String {
     let mut out = String::new();
     let mut add = |state: &State| {
-        let mut messages = context::conversation(state);
+        let mut messages = request_builder::conversation(state);
         let is_answer =
             |message: &RequestMessage| matches!(message, RequestMessage::Assistant { .. });
         let Some(last) = messages.iter().rposition(is_answer) else { return };

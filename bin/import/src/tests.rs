@@ -1,6 +1,6 @@
-use leftfold_events::context::request;
 use leftfold_events::event::{Event, Session};
 use leftfold_events::request::RequestMessage;
+use leftfold_events::request_builder::request;
 use leftfold_events::state::PendingKind;
 use leftfold_events::{Envelope, Secrets, SessionId, fold};
 

@@ -1,8 +1,8 @@
 //! The parts of each request: the pieces of the system prompt, tools and messages with their origins, and the parts that
 //! were left out. Pieces that requests share are stored once, and are not built again for each.
 
-use leftfold_events::context::{self, FurtherMessages, RequestMessages, Sourced};
 use leftfold_events::event::{Event, Model, Purpose};
+use leftfold_events::request_builder::{self, FurtherMessages, RequestMessages, Sourced};
 use leftfold_events::turn_config::ToolSpec;
 use leftfold_events::{Envelope, Request, Seq, Sha256, State};
 use leftfold_view::configuration;
@@ -84,9 +84,9 @@ impl Requests {
             return Ok(None);
         };
         let (head, rows) = match purpose {
-            Purpose::Turn => (context::turn_head(state), self.turn_rows(state, pool)?),
+            Purpose::Turn => (request_builder::turn_head(state), self.turn_rows(state, pool)?),
             Purpose::Title | Purpose::SessionSummary | Purpose::Compaction => {
-                let built = context::asked(state, *purpose);
+                let built = request_builder::asked(state, *purpose);
                 let mut rows = Rows::default();
                 let messages = built.request.messages.iter().cloned();
                 let messages: Vec<Sourced> = messages.zip(built.sources).collect();
@@ -98,7 +98,7 @@ impl Requests {
             self.context.push(context_use(event.seq, state, &head, rows.bytes));
         }
         let is_as_logged = decided == Some(*request_sha256)
-            || context::asked(state, *purpose).request.sha256() == *request_sha256;
+            || request_builder::asked(state, *purpose).request.sha256() == *request_sha256;
         let left_out = pool.value(masked(&self.omissions.from(state))?);
         let (model, max_output) = (head.model.to_string(), head.max_output);
         let head = self.head(head, state, pool)?;

@@ -6,7 +6,7 @@ use std::ops::Add;
 use leftfold_events::event::{PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::turn_config::ToolSpec;
-use leftfold_events::{Request, State, context};
+use leftfold_events::{Request, State, request_builder};
 
 /// Bytes of text in a token, roughly.
 const BYTES: usize = 4;
@@ -33,7 +33,7 @@ pub struct ContextUse {
 
 impl ContextUse {
     pub fn of(state: &State) -> Self {
-        Self::of_request(state, &context::request(state))
+        Self::of_request(state, &request_builder::request(state))
     }
 
     /// The parts of the request that this state leads to.

@@ -8,7 +8,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::{Call, Message};
-use leftfold_events::{Envelope, Seq, SessionId, State, Time, context};
+use leftfold_events::{Envelope, Seq, SessionId, State, Time, request_builder};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -219,7 +219,7 @@ impl Findings {
 
     /// Tells at the turn's first request of what the model no longer sees.
     fn left_out(&mut self, before: &State, seq: Seq) {
-        let shortened = context::left_out(before).len();
+        let shortened = request_builder::left_out(before).len();
         let summary = before.messages.iter().find_map(|message| match message {
             // of one that was written in this turn, there is a finding already
             Message::Summary { of, .. } => Some(*of).filter(|_| !self.summarised),

@@ -13,7 +13,7 @@ use leftfold_events::event::{
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::Figures;
 use leftfold_events::turn_config::ModelSpec;
-use leftfold_events::{Envelope, Json, Seq, SessionId, Time, context, form};
+use leftfold_events::{Envelope, Json, Seq, SessionId, Time, form, request_builder};
 use serde_json::{Value, json};
 
 use crate::change::{CallStep, Change, CompactionEnd, Outcome};
@@ -1046,7 +1046,7 @@ impl SessionView {
         let title = changed["title"].as_str().map(str::to_owned);
         let metadata = changed["metadata"].is_object().then(|| {
             let metadata = call.metadata.get_or_insert_with(|| json!({}));
-            context::merge(metadata, &changed["metadata"]);
+            request_builder::merge(metadata, &changed["metadata"]);
             metadata.clone()
         });
         if title.is_none() && metadata.is_none() {

@@ -1,12 +1,12 @@
 //! Decides how to make room in the model's context.
 
 use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled};
-use crate::context;
 use crate::event::{
     CallKind, Compaction, EndReason, Envelope, FailureClass, Finish, PromptKind, PromptPart,
     Purpose,
 };
 use crate::id::Seq;
+use crate::request_builder;
 use crate::state::{Call, Compacting, Message, Phase, ReplyPart, State, Turn, Writing};
 
 /// The number of consecutive compactions without success after which the turn ends.
@@ -151,7 +151,7 @@ fn ask_summary(s: &State, turn: &Turn, c: &Compacting) -> Envelope {
     if let Some(asked) = plugins::summary(s, c) {
         return asked;
     }
-    let request = context::summary_request(s, c);
+    let request = request_builder::summary_request(s, c);
     let asked = (request.model.clone(), request.sha256());
     ask_with(s, asked, (turn.step, c.attempt + 1), Purpose::Compaction)
 }

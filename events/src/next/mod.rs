@@ -19,7 +19,6 @@ pub use approval::{ApprovalRefused, may_approve};
 pub use repeatable::Repeatable;
 pub use retry::delay;
 
-use crate::context;
 use crate::event::{
     Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
     FailureClass, HookPoint, Model, ModelRef, Notes, Permission, Purpose, StartedSandboxed,
@@ -27,6 +26,7 @@ use crate::event::{
 };
 use crate::id::{Seq, SessionId};
 use crate::payload::Sha256;
+use crate::request_builder;
 use crate::rules::Action;
 use crate::sandbox::{self, Profile};
 use crate::state::{
@@ -148,8 +148,8 @@ fn wants_session_summary(s: &State, turn: &Turn) -> bool {
 /// Requests the session's title or summary.
 fn ask_aside(s: &State, turn: &Turn, purpose: Purpose) -> Envelope {
     let request = match purpose {
-        Purpose::SessionSummary => context::session_summary_request(s),
-        Purpose::Title | Purpose::Turn | Purpose::Compaction => context::title_request(s),
+        Purpose::SessionSummary => request_builder::session_summary_request(s),
+        Purpose::Title | Purpose::Turn | Purpose::Compaction => request_builder::title_request(s),
     };
     let requested = Model::Requested {
         model: request.model.clone(),
@@ -366,7 +366,7 @@ fn ask(s: &State, step: u32, attempt: u32) -> Envelope {
     if let Some(asked) = plugins::request(s) {
         return asked;
     }
-    let asked = (s.config.model.name(), context::request_sha256(s));
+    let asked = (s.config.model.name(), request_builder::request_sha256(s));
     ask_with(s, asked, (step, attempt), Purpose::Turn)
 }
 

@@ -1,8 +1,8 @@
 //! Calls within a call.
 
 use crate::common::*;
-use leftfold_events::context;
 use leftfold_events::event::{Answer as Reply_, Class, Finish};
+use leftfold_events::request_builder;
 
 fn read(id: &'static str) -> Step {
     Resolve(id, Class::Read, READ, "")
@@ -51,7 +51,7 @@ fn the_model_is_told_of_the_batch_alone() {
         run.state.parts(&call).into_iter().map(|part| part.outcome.output).collect();
     assert_eq!(outputs, ["one".into(), "two".into()]);
     run.step(&Done("a", "both"));
-    let text = serde_json::to_string(&context::request(&run.state).messages).expect("json");
+    let text = serde_json::to_string(&request_builder::request(&run.state).messages).expect("json");
     assert!(text.contains("both") && !text.contains("a_1") && !text.contains("one"), "{text}");
 }
 

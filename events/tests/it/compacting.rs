@@ -5,7 +5,7 @@ use leftfold_events::event::{CallKind, Class, Compaction, FailureClass::*, Finis
 use leftfold_events::event::{Event, Model, Purpose};
 use leftfold_events::state::PendingKind;
 use leftfold_events::turn_config::{Limit, ModelSpec, Tail};
-use leftfold_events::{Envelope, Fact, Json, Request, context, event::PromptPart};
+use leftfold_events::{Envelope, Fact, Json, Request, event::PromptPart, request_builder};
 
 /// A turn whose summary is being written.
 fn compacting() -> Vec<Step> {
@@ -82,7 +82,7 @@ fn a_summary_that_was_cut_off_is_asked_once_more_and_never_taken() {
     let told = |steps: &[Step]| {
         let run = after(steps);
         let turn = run.state.turn.as_ref().expect("a turn");
-        text(&context::summary_request(&run.state, turn.compacting().expect("compacting")))
+        text(&request_builder::summary_request(&run.state, turn.compacting().expect("compacting")))
     };
     let cut = [&compacting()[..], &[CutSummary(Finish::Length)]].concat();
     assert!(told(&cut).contains("at most 250 words") && !told(&compacting()).contains("at most"));
@@ -106,11 +106,12 @@ fn a_model_of_its_own_writes_the_summary_with_options_of_its_own() {
     let mut run = Run::new(&config);
     compacting().iter().for_each(|step| drop(run.step(step)));
     let turn = run.state.turn.clone().expect("a turn");
-    let request = context::summary_request(&run.state, turn.compacting().expect("compacting"));
+    let request =
+        request_builder::summary_request(&run.state, turn.compacting().expect("compacting"));
     assert_eq!((request.model, request.max_output), (other.name(), 77));
     assert_eq!(request.options.as_str(), r#"{"a":1}"#);
     // the turn itself continues as before
-    let request = context::request(&run.state);
+    let request = request_builder::request(&run.state);
     assert_eq!((request.model, request.options), (config.model.name(), config.options.request));
 }
 
@@ -128,7 +129,7 @@ fn the_request_for_a_summary_holds_the_whole_conversation() {
     let mut run = after(&given);
     let compacting = |run: &Run| {
         let turn = run.state.turn.as_ref().expect("a turn");
-        context::summary_request(&run.state, turn.compacting().expect("compacting"))
+        request_builder::summary_request(&run.state, turn.compacting().expect("compacting"))
     };
     let request = compacting(&run);
     assert!(request.tools.is_empty());
@@ -146,7 +147,8 @@ fn the_request_for_a_summary_holds_the_whole_conversation() {
 
 #[test]
 fn only_a_model_with_nothing_else_to_answer_is_told_to_go_on() {
-    let goes_on = |given: &[Step]| text(&context::request(&after(given).state)).contains("Go on");
+    let goes_on =
+        |given: &[Step]| text(&request_builder::request(&after(given).state)).contains("Go on");
     let summed = [&compacting()[..], &[Summary("s")]].concat();
     assert!(goes_on(&summed));
     let answered = [Prompt("hi"), Reply(Finish::Stop), Compact, Summary("s")];
@@ -164,7 +166,7 @@ fn the_running_prompt_stays_as_it_was_written() {
         run.step(&step);
     }
     run.step(&Summary("so far"));
-    let told = text(&context::request(&run.state));
+    let told = text(&request_builder::request(&run.state));
     for there in ["so far", "use port 4711", "a.txt was attached here", "Go on"] {
         assert!(told.contains(there), "{there}: {told}");
     }
@@ -178,7 +180,7 @@ fn the_running_prompt_stays_as_it_was_written() {
     for step in [Call("a", "x"), Full(9_500), Unresolved("a"), Summary("so far")] {
         run.step(&step);
     }
-    let told = text(&context::request(&run.state));
+    let told = text(&request_builder::request(&run.state));
     assert!((20_000..21_000).contains(&told.matches('x').count()));
 }
 
@@ -232,10 +234,10 @@ fn a_prompt_that_was_too_large_is_sent_again_in_words() {
         model: ModelRef { provider: "p".into(), id: "m".into() },
         by: "test".into(),
     }));
-    assert!(text(&context::request(&run.state)).contains("aW1hZ2U="));
+    assert!(text(&request_builder::request(&run.state)).contains("aW1hZ2U="));
     run.step(&Fail(Overflow, false));
     run.step(&Summary("so far"));
-    let told = text(&context::request(&run.state));
+    let told = text(&request_builder::request(&run.state));
     assert!(told.contains("look") && told.contains("image/png shot.png"), "{told}");
     assert!(!told.contains("aW1hZ2U="), "{told}");
     assert_prefixes_valid(&run.log);
@@ -259,7 +261,7 @@ fn old_tool_output_is_cleared_at_the_end_of_a_turn() {
     // cleared output is not cleared again
     check(&turns(&[21_000, 40_000, 0, 0, 0]), &["turn.ended completed"]);
     let run = after(&turns(&[21_000, 40_000, 0, 0]));
-    let told = text(&context::request(&run.state));
+    let told = text(&request_builder::request(&run.state));
     assert_eq!(told.matches("[Old tool result content cleared]").count(), 1);
 }
 
@@ -300,9 +302,10 @@ fn the_latest_turns_stay_out_of_the_summary() {
     ] {
         let mut run = with_tail(tail, &TWO_TURNS);
         let turn = run.state.turn.clone().expect("a turn");
-        let asked = text(&context::summary_request(&run.state, turn.compacting().expect("it")));
+        let asked =
+            text(&request_builder::summary_request(&run.state, turn.compacting().expect("it")));
         run.step(&Summary("so far"));
-        let after = text(&context::request(&run.state));
+        let after = text(&request_builder::request(&run.state));
         for word in ["alpha", "beta", "gamma", "delta"] {
             let stays = kept.contains(&word);
             assert_eq!(asked.contains(word), !stays, "{tail:?} {word}: {asked}");
@@ -339,7 +342,7 @@ fn a_full_turn_goes_on_from_its_last_replies() {
     let made = run.step(&Summary("so far"));
     let asks = |event: &&Envelope| matches!(event.event, Event::Model(Model::Requested { .. }));
     assert_eq!(made.iter().filter(asks).count(), 1);
-    let told = text(&context::request(&run.state));
+    let told = text(&request_builder::request(&run.state));
     assert!(told.contains("so far") && told.contains("new output"), "{told}");
     assert!(!told.contains("old output") && !told.contains("next steps"), "{told}");
     assert!(!run.state.overflows());
@@ -353,7 +356,7 @@ fn a_full_turn_goes_on_from_its_last_replies() {
     ] {
         run.step(&step);
     }
-    let told = text(&context::request(&run.state));
+    let told = text(&request_builder::request(&run.state));
     assert!(told.contains("all of it") && !told.contains("output"), "{told}");
 }
 
@@ -381,7 +384,7 @@ fn skills_are_never_cleared_and_nothing_before_a_summary_is() {
         (0..3).for_each(|_| turn(kind.clone())(&mut run));
         assert_eq!(cleared(&run), expected, "{kind:?}");
         // the reasoning of a reply outlives the output of its call
-        let request = context::request(&run.state);
+        let request = request_builder::request(&run.state);
         assert_eq!(text(&request).matches(r#""signature":"sig""#).count(), 3, "{kind:?}");
     }
     let mut run = Run::new(&config());
@@ -394,7 +397,8 @@ fn skills_are_never_cleared_and_nothing_before_a_summary_is() {
 
 #[test]
 fn the_request_for_a_summary_has_the_instructions_of_the_person() {
-    let instructions = |run: &Run| text(&context::asked(&run.state, Purpose::Compaction).request);
+    let instructions =
+        |run: &Run| text(&request_builder::asked(&run.state, Purpose::Compaction).request);
     let answered = [Prompt("hi"), Text("so"), Reply(Finish::Stop)];
     for (given, expected) in [(Some("Keep the numbers."), true), (Some("  "), false), (None, false)]
     {

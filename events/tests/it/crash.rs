@@ -3,7 +3,7 @@
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, FailureClass, Finish, Session};
 use leftfold_events::request::{RequestMessage, ToolResult};
-use leftfold_events::{Fact, State, Time, TurnConfig, context, settle, verify};
+use leftfold_events::{Fact, State, Time, TurnConfig, request_builder, settle, verify};
 
 fn sessions() -> Vec<Vec<Step>> {
     let read = |id| Resolve(id, Class::Read, ("read", "x"), "/p/x");
@@ -203,7 +203,7 @@ fn every_cut_is_forked_to_rest() {
 /// The number of calls that a crash interrupted. Each is reported to the model as failed.
 fn lost_calls_told(state: &State) -> usize {
     let words = ["The outcome of this call is unknown", "This call was not started: the program"];
-    let request = context::request(state);
+    let request = request_builder::request(state);
     let results = request.messages.iter().filter_map(|message| match message {
         RequestMessage::Tool { results } => Some(results.iter()),
         RequestMessage::User { .. } | RequestMessage::Assistant { .. } => None,

@@ -3,7 +3,7 @@
 use crate::common::*;
 use leftfold_events::event::{Class, Finish};
 use leftfold_events::state::{Figures, NoRevert};
-use leftfold_events::{Seq, context};
+use leftfold_events::{Seq, request_builder};
 
 const SNAP: [&str; 1] = ["files.snapshot_started"];
 const EDIT: (&str, &str) = ("edit", "x");
@@ -202,7 +202,7 @@ fn an_unrevert_brings_everything_back_and_the_next_prompt_forbids_it() {
 
     steps.push(Prompt("three"));
     let run = after(&steps, &["model.requested 1.1"]);
-    assert_eq!(context::request(&run.state).messages.len(), 1);
+    assert_eq!(request_builder::request(&run.state).messages.len(), 1);
     assert_eq!(run.state.files.revert, None);
 }
 
@@ -294,7 +294,7 @@ fn a_prompt_that_comes_while_files_are_put_back_waits_and_stays() {
     after(&steps, &[]);
     steps.push(Restored("t5"));
     let run = after(&steps, &["model.requested 1.1"]);
-    assert_eq!(context::request(&run.state).messages.len(), 1);
+    assert_eq!(request_builder::request(&run.state).messages.len(), 1);
     assert_eq!(run.state.files.revert, None);
 }
 

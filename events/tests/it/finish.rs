@@ -3,7 +3,7 @@
 use crate::common::*;
 use leftfold_events::event::{Class, FailureClass, Finish};
 use leftfold_events::request::RequestMessage;
-use leftfold_events::{context, verify};
+use leftfold_events::{request_builder, verify};
 
 /// A reply of each kind: nothing, reasoning alone, text, a call that ran.
 const NOTHING: &[Step] = &[];
@@ -105,7 +105,7 @@ fn a_last_step_that_is_cut_off_is_incomplete() {
 #[test]
 fn the_model_reads_the_note_and_the_answer_is_the_whole_text() {
     let mut run = after_steps(&[Prompt("hi"), Text("one tw"), Reply(Finish::Length)]);
-    let request = context::request(&run.state);
+    let request = request_builder::request(&run.state);
     let [_, RequestMessage::Assistant { .. }, RequestMessage::User { parts }] =
         &request.messages[..]
     else {
@@ -125,7 +125,7 @@ fn the_model_reads_the_note_and_the_answer_is_the_whole_text() {
 #[test]
 fn a_reply_without_its_calls_is_in_no_request() {
     let run = after_steps(&[Prompt("hi"), Text("I call."), Reply(Finish::ToolCalls), Elapse]);
-    assert_eq!(context::request(&run.state).messages.len(), 1);
+    assert_eq!(request_builder::request(&run.state).messages.len(), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, Event, FailureClass, Finish, Model};
 use leftfold_events::request::RequestMessage;
-use leftfold_events::{Envelope, State, TurnConfig, context, verify};
+use leftfold_events::{Envelope, State, TurnConfig, request_builder, verify};
 
 /// Every reply of the harness costs 0.5.
 fn costing(max: f64) -> TurnConfig {
@@ -177,11 +177,15 @@ fn requests(log: &[Envelope]) -> Vec<leftfold_events::Request> {
     let mut state = State::default();
     let mut requests = Vec::new();
     for event in log {
-        let before = context::request(&state);
+        let before = request_builder::request(&state);
         state.apply(event);
         if let Event::Model(Model::Requested { request_sha256, .. }) = &event.event {
             assert_eq!(before.sha256(), *request_sha256);
-            assert_eq!(context::request(&state), before, "what is sent is what was decided");
+            assert_eq!(
+                request_builder::request(&state),
+                before,
+                "what is sent is what was decided"
+            );
             requests.push(before);
         }
     }
@@ -229,7 +233,7 @@ fn calls_of_the_last_step_are_not_run_and_end_the_turn() {
     let mut run = Run::new(&config);
     given.iter().for_each(|step| drop(run.step(step)));
     assert_eq!(run.state.ended.as_ref().map(|ended| ended.text.as_str()), Some("so"));
-    let request = format!("{:?}", context::request(&run.state).messages);
+    let request = format!("{:?}", request_builder::request(&run.state).messages);
     assert_eq!(request.matches("in the last step of the turn").count(), 2);
     // the step after a prompt's call is the first and the last
     let only = [Prompt("hi"), Call("a", "x")];

@@ -8,7 +8,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::request::{AssistantPart, RequestMessage};
 use leftfold_events::turn_config::AskMode;
-use leftfold_events::{Fact, Request, Seq, TurnConfig, context};
+use leftfold_events::{Fact, Request, Seq, TurnConfig, request_builder};
 
 #[test]
 fn a_prompt_is_asked_and_an_answer_ends_the_turn() {
@@ -156,7 +156,7 @@ fn a_refused_image_is_left_out_from_there_on() {
     let running = run.waiting("a").unwrap_or(0);
     run.tell(Fact::of(running, Tool::Finished(Box::new(done))));
     run.step(&Reply(Finish::ToolCalls));
-    let sent = |run: &Run| serde_json::to_string(&context::request(&run.state)).unwrap();
+    let sent = |run: &Run| serde_json::to_string(&request_builder::request(&run.state)).unwrap();
     assert!(sent(&run).contains("iVBORw0K"));
     let intents = run.step(&Fail(Image, false));
     assert!(intents.iter().any(|event| describe(event) == "model.retry_scheduled 1"));
@@ -192,7 +192,7 @@ fn images_are_left_out_by_their_sides() {
         config.model.abilities.media = true;
         let mut run = Run::new(&config);
         run.tell(prompted(vec![image; count]));
-        let sent = serde_json::to_string(&context::request(&run.state)).unwrap();
+        let sent = serde_json::to_string(&request_builder::request(&run.state)).unwrap();
         assert_eq!(sent.contains(&base64), is_sent, "{count} of {width}");
         assert_eq!(sent.contains(&format!("it is {width} × 2 pixels")), !is_sent, "{sent}");
     }
@@ -220,11 +220,11 @@ fn an_abandoned_attempt_leaves_no_trace_in_the_request() {
     [Prompt("hi"), Text("half an ans")].iter().for_each(|step| {
         run.step(step);
     });
-    let before = leftfold_events::context::request(&run.state);
+    let before = leftfold_events::request_builder::request(&run.state);
     [Fail(Network, true), Elapse].iter().for_each(|step| {
         run.step(step);
     });
-    assert_eq!(leftfold_events::context::request(&run.state), before);
+    assert_eq!(leftfold_events::request_builder::request(&run.state), before);
     run.step(&Text("whole"));
     run.step(&Reply(Finish::Stop));
     assert_eq!(run.state.ended.expect("ended").text, "whole");
@@ -311,7 +311,7 @@ fn request_after(config: &TurnConfig, given: &[Step]) -> (Request, Run) {
         run.step(step);
     }
     assert_prefixes_valid(&run.log);
-    (context::request(&run.state), run)
+    (request_builder::request(&run.state), run)
 }
 
 fn texts(request: &Request) -> Vec<String> {
@@ -394,7 +394,7 @@ fn reasoning_goes_back_to_its_own_model_alone() {
     run.step(&Reply(Finish::Stop));
     run.tell(Fact::new(Turn::Configured(other.payloads())));
     run.step(&Prompt("and now"));
-    let request = context::request(&run.state);
+    let request = request_builder::request(&run.state);
     assert_eq!(request.model.id, "other");
     assert!(!texts(&request).concat().contains("sig"), "{request:?}");
     assert!(texts(&request)[1].contains("yes"), "{request:?}");
@@ -489,7 +489,7 @@ fn white_space_at_the_end_of_a_text_is_dropped() {
         run
     };
     let said = |run: &Run| {
-        let request = context::request(&run.state);
+        let request = request_builder::request(&run.state);
         request.messages.iter().find_map(|message| match message {
             RequestMessage::Assistant { parts } => Some(parts.to_vec()),
             RequestMessage::User { .. } | RequestMessage::Tool { .. } => None,
@@ -524,7 +524,7 @@ fn white_space_at_the_end_of_a_text_is_dropped() {
 #[test]
 fn another_models_reasoning_is_left_out() {
     let reasoning = |run: &Run| {
-        let request = context::request(&run.state);
+        let request = request_builder::request(&run.state);
         let parts = request.messages.iter().find_map(|message| match message {
             RequestMessage::Assistant { parts } => Some(parts.to_vec()),
             RequestMessage::User { .. } | RequestMessage::Tool { .. } => None,
@@ -544,7 +544,7 @@ fn another_models_reasoning_is_left_out() {
     run.tell(Fact::new(Turn::Configured(other.payloads())));
     run.step(&Prompt("and now?"));
     assert_eq!(reasoning(&run), 0);
-    let request = context::request(&run.state);
+    let request = request_builder::request(&run.state);
     let told = serde_json::to_string(&request.messages).unwrap_or_default();
     assert!(told.contains("Hello.") && !told.contains("sig"), "{told}");
 }

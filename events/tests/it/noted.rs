@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use leftfold_events::event::{Event, Finish, Model, PromptPart, Turn};
-use leftfold_events::{Envelope, Fact, Notes, admits, context, fold, verify};
+use leftfold_events::{Envelope, Fact, Notes, admits, fold, request_builder, verify};
 
 fn noted(text: &str) -> Fact {
     Fact::new(Turn::Noted { parts: vec![PromptPart::text(text)], by: "socket".into() })
@@ -25,9 +25,9 @@ fn the_next_request_has_a_message_that_starts_no_turn() {
     assert_eq!(run.tell(noted("by the way")).len(), 1, "nothing is decided from it");
     assert!(run.state.turn.is_none());
     run.step(&Prompt("hi"));
-    let request = serde_json::to_string(&context::request(&run.state)).expect("JSON");
+    let request = serde_json::to_string(&request_builder::request(&run.state)).expect("JSON");
     assert!(request.contains("by the way") && request.contains("hi"), "{request}");
-    let title = serde_json::to_string(&context::title_request(&run.state)).expect("JSON");
+    let title = serde_json::to_string(&request_builder::title_request(&run.state)).expect("JSON");
     assert!(title.contains("hi") && !title.contains("by the way"), "{title}");
     assert_eq!((verify(&run.log), fold(&run.log)), (vec![], run.state));
 }

@@ -248,7 +248,7 @@ fn a_rejection_with_words_closes_the_other_questions_of_the_reply() {
     };
     assert_eq!((*reply, feedback.as_deref(), by.as_str()), (Reject, Some("use git"), "somebody"));
     assert_eq!(*with, answer);
-    let request = format!("{:?}", leftfold_events::context::request(&run.state));
+    let request = format!("{:?}", leftfold_events::request_builder::request(&run.state));
     assert!(request.contains("The user rejected this call and said: use git"));
     let others = "rejected another call of this reply, so this one was not run either. The user \
                   said: use git";

@@ -1,11 +1,11 @@
 //! Plugins as tables: their calls, and the effects of their answers.
 
 use crate::common::*;
-use leftfold_events::context;
 use leftfold_events::event::{
     Answer as Reply_, CallKind, Class, EndReason, Finish, HookOutcome, HookPoint,
 };
 use leftfold_events::request::{Request, RequestMessage};
+use leftfold_events::request_builder;
 use leftfold_events::state::Phase;
 use leftfold_events::turn_config::{AskMode, ToolSpec};
 use leftfold_events::{Json, TurnConfig};
@@ -21,7 +21,7 @@ fn after(config: &TurnConfig, given: &[Step]) -> Run {
 
 /// The request that was made last.
 fn request(run: &Run) -> Request {
-    context::asked(&run.state, leftfold_events::event::Purpose::Turn).request
+    request_builder::asked(&run.state, leftfold_events::event::Purpose::Turn).request
 }
 
 fn results(run: &Run) -> Vec<String> {
@@ -289,7 +289,8 @@ fn a_summary_is_asked_for_as_plugins_have_it() {
     let given = [&given[..], &[said]].concat();
     check_with(&config, &given, &["model.requested 0.1"]);
     let run = after(&config, &given);
-    let request = context::asked(&run.state, leftfold_events::event::Purpose::Compaction).request;
+    let request =
+        request_builder::asked(&run.state, leftfold_events::event::Purpose::Compaction).request;
     let last = serde_json::to_string(request.messages.last().unwrap()).unwrap();
     assert!(last.contains(r"Sum up.\n\nMind the tests."), "{last}");
     check_with(&config, &[&given[..], &[Summary("s")]].concat(), &["model.requested 1.1"]);

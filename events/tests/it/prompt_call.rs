@@ -3,7 +3,7 @@
 use crate::common::*;
 use leftfold_events::event::{Class, EndReason, Finish, PromptKind, PromptPart};
 use leftfold_events::request::{AssistantPart, RequestMessage};
-use leftfold_events::{State, context};
+use leftfold_events::{State, request_builder};
 
 /// The call that the first prompt makes.
 const CALL: &str = "task_4";
@@ -23,7 +23,7 @@ fn the_task_comes_before_the_answer() {
     check(&DONE[..2], &started);
     check(&DONE, &["model.requested 1.1"]);
     check(&[&DONE[..], &[Text("so"), Reply(Finish::Stop)]].concat(), &["turn.ended completed"]);
-    let request = context::request(&after(&DONE));
+    let request = request_builder::request(&after(&DONE));
     let [
         RequestMessage::User { parts },
         RequestMessage::Assistant { parts: call },
@@ -71,7 +71,7 @@ const READ: Step = Resolve(LINE, Class::Read, ("bash", "ls"), "");
 
 /// The texts of prompts in the request.
 fn prompts(state: &State) -> Vec<String> {
-    let messages = context::request(state).messages;
+    let messages = request_builder::request(state).messages;
     let parts = messages.iter().filter_map(|message| match message {
         RequestMessage::User { parts } => Some(parts.iter()),
         RequestMessage::Assistant { .. } | RequestMessage::Tool { .. } => None,
@@ -88,7 +88,7 @@ fn the_output_of_a_command_is_part_of_the_prompt() {
     let state = after(&done);
     assert_eq!(prompts(&state), ["It says <a.txt>."]);
     // the model did not make the call and does not see it
-    assert_eq!(context::request(&state).messages.len(), 1);
+    assert_eq!(request_builder::request(&state).messages.len(), 1);
     let nothing = after(&[Command("ls"), READ, Done(LINE, "(no output)")]);
     assert_eq!(prompts(&nothing), ["It says <>."]);
 }

@@ -81,7 +81,7 @@ fn a_prompt_that_no_model_has_seen_outlives_the_summary() {
     for step in [Prompt("first"), Full(9_500), Prompt("second"), Summary("so far")] {
         run.step(&step);
     }
-    let request = leftfold_events::context::request(&run.state);
+    let request = leftfold_events::request_builder::request(&run.state);
     let text = serde_json::to_string(&request.messages).expect("json");
     assert!(
         !text.contains("first") && text.contains("so far") && text.contains("second"),

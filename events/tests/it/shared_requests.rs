@@ -1,7 +1,7 @@
 //! A request shares the messages before the first changed one with the request before it.
 
-use leftfold_events::context::{request, turn_request};
 use leftfold_events::event::Compaction;
+use leftfold_events::request_builder::{request, turn_request};
 use leftfold_events::{Event, State};
 
 use crate::long_log;

@@ -4,7 +4,7 @@ use crate::common::*;
 use leftfold_events::event::{Answer::*, Class, EndReason, Event, Finish, Model, Purpose, Turn};
 use leftfold_events::request::RequestMessage;
 use leftfold_events::turn_config::AskMode;
-use leftfold_events::{Request, State, context};
+use leftfold_events::{Request, State, request_builder};
 
 const ASKED: [Step; 5] =
     [Equip("plan"), Prompt("plan it"), Call("a", "plan_exit"), Exit("a"), Reply(Finish::ToolCalls)];
@@ -54,7 +54,7 @@ fn a_no_ends_the_turn_and_words_go_to_the_model() {
     }
     for words in [Answer("a", Once, Some("shorter")), Answer("a", Reject, Some("shorter"))] {
         check(&given(std::slice::from_ref(&words)), &["model.requested 2.1"]);
-        let request = context::request(&after(&given(&[words])).state);
+        let request = request_builder::request(&after(&given(&[words])).state);
         assert!(format!("{request:?}").contains("rejected this call and said: shorter"));
     }
     check(&given(&[Elapse]), &["model.requested 2.1"]);
@@ -122,7 +122,7 @@ fn requests(run: &Run) -> Vec<Request> {
         if let Event::Model(Model::Requested { request_sha256, purpose: Purpose::Turn, .. }) =
             &event.event
         {
-            let request = context::request(&state);
+            let request = request_builder::request(&state);
             assert_eq!(request.sha256(), *request_sha256);
             requests.push(request);
         }
@@ -176,7 +176,7 @@ fn reminders_come_once_and_stay_where_they_came() {
         assert!(pair[1].messages.starts_with(&pair[0].messages));
     }
     let state = leftfold_events::fold(&run.log);
-    assert!(!format!("{:?}", context::title_request(&state)).contains("You are"));
+    assert!(!format!("{:?}", request_builder::title_request(&state)).contains("You are"));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_summary_does_not_forget_that_the_agent_plans() {
     let full = [Prompt("hi"), Text("ok"), Full(9_900), Prompt("more"), Summary("so far")];
     let summed = |agent| {
         let run = after(&[&[Equip(agent)][..], &full].concat());
-        said(&context::request(&run.state))[0].clone()
+        said(&request_builder::request(&run.state))[0].clone()
     };
     assert!(summed("plan").ends_with("so far | You are plan."), "{}", summed("plan"));
     assert!(summed("build").ends_with("so far"), "{}", summed("build"));

@@ -2,8 +2,8 @@
 //! nothing else.
 
 use crate::common::*;
-use leftfold_events::context;
 use leftfold_events::event::{Class, FailureClass, Finish, Purpose};
+use leftfold_events::request_builder;
 
 const BOTH: [&str; 2] = ["model.requested 1.1", "model.requested title"];
 
@@ -62,7 +62,7 @@ fn a_title_counts_in_what_the_turn_costs_and_not_in_its_context() {
     let run = after(&[Prompt("hi"), Title("T")], &[]);
     assert_eq!(run.state.usage.input, 10);
     assert!(run.state.turn.as_ref().is_some_and(|turn| turn.usage.input == 10));
-    let request = context::request(&run.state);
+    let request = request_builder::request(&run.state);
     assert_eq!(request.messages.len(), 1, "{request:?}");
 }
 
@@ -77,7 +77,7 @@ fn a_new_node_asks_again_where_the_first_step_was_cut_off() {
 #[test]
 fn the_request_is_small_and_from_the_first_prompt() {
     let run = after(&[Prompt("fix the parser")], &BOTH);
-    let request = context::title_request(&run.state);
+    let request = request_builder::title_request(&run.state);
     assert_eq!((request.purpose, request.tools.len()), (Purpose::Title, 0));
     assert_eq!(request.system, ["Name it."]);
     assert!(request.max_output <= 2_000);
@@ -134,7 +134,7 @@ fn the_session_is_summed_up_once_after_an_answer() {
     let answered = [Prompt("fix it"), Text("Fixed."), Reply(Finish::Stop)];
     let asks = ["model.requested summary"];
     let waiting = run(&answered, &asks);
-    let request = context::session_summary_request(&waiting.state);
+    let request = request_builder::session_summary_request(&waiting.state);
     let told = serde_json::to_string(&request.messages).unwrap_or_default();
     assert!(told.contains("fix it") && told.contains("Fixed."), "{told}");
     assert_eq!((request.purpose, request.tools.len()), (Purpose::SessionSummary, 0));

@@ -8,7 +8,7 @@ use crate::harness::Step;
 use leftfold_events::event::{Class, FailureClass, Finish};
 use leftfold_events::request::RequestMessage;
 use leftfold_events::state::ModelStatus;
-use leftfold_events::{Envelope, Request, State, context};
+use leftfold_events::{Envelope, Request, State, request_builder};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -21,11 +21,12 @@ fn requests(log: &[Envelope]) -> Vec<Request> {
         if state.messages.is_empty() {
             continue;
         }
-        let mut made = vec![context::request(&state), context::title_request(&state)];
+        let mut made =
+            vec![request_builder::request(&state), request_builder::title_request(&state)];
         if let Some(ModelStatus::Compacting(compacting)) =
             state.turn.as_ref().map(|turn| &turn.model_status)
         {
-            made.push(context::summary_request(&state, compacting));
+            made.push(request_builder::summary_request(&state, compacting));
         }
         for request in made {
             if !requests.iter().rev().take(6).any(|known| *known == request) {
@@ -205,7 +206,7 @@ fn asked(log: &[Envelope]) -> Vec<Request> {
     let mut made = Vec::new();
     for event in log {
         if let Event::Model(Model::Requested { purpose: Purpose::Turn, .. }) = &event.event {
-            made.push(context::request(&state));
+            made.push(request_builder::request(&state));
         }
         state.apply(event);
     }

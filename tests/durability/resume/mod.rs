@@ -30,7 +30,7 @@ use common::aftermath::{assert_started_once, assert_told};
 use common::corpus::{Act, Logs, PLUGIN, SERVER, is_child, logs, store};
 use common::{Live, Ran, Saved, Site, Tally, call, mcp, plugin, says, skipped};
 use leftfold_events::event::{Event, Permission, Session, Tool};
-use leftfold_events::{Envelope, SessionId, context, fold, line, verify};
+use leftfold_events::{Envelope, SessionId, fold, line, request_builder, verify};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -368,7 +368,7 @@ impl Trials<'_> {
             let forked = log.get(parent.len()).map(|event| &event.event);
             let named = matches!(forked, Some(Event::Session(Session::Forked { .. })));
             self.check(FORKS, place, named, || format!("{id} begins with {forked:?}"));
-            let request = serde_json::to_string(&context::request(&fold(log))).unwrap();
+            let request = serde_json::to_string(&request_builder::request(&fold(log))).unwrap();
             requests.push(request.replace(id, "ID"));
         }
         requests.dedup();

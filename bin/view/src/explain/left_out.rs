@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
-use leftfold_events::context;
 use leftfold_events::event::{Compaction, Event, Files, Model, Tool, Turn};
+use leftfold_events::request_builder;
 use leftfold_events::state::{Call, Message};
 use leftfold_events::{Envelope, Seq, State};
 use serde::Serialize;
@@ -184,7 +184,7 @@ impl Omissions {
             state.messages.iter().filter_map(Message::reply).flat_map(|reply| reply.calls());
         let calls: HashMap<Seq, &Call> = calls.map(|call| (call.seq, call)).collect();
         let named = |call: &Call| heading(&call.name, &call.input.value());
-        let known = context::left_out(state).into_iter().map(|(seq, what)| {
+        let known = request_builder::left_out(state).into_iter().map(|(seq, what)| {
             let pruned = calls.get(&seq).zip(self.pruned.get(&seq));
             let what = match pruned {
                 Some((call, pruned)) => {

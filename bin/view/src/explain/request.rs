@@ -1,8 +1,8 @@
 use std::fmt::Write;
 
-use leftfold_events::context::Built;
 use leftfold_events::event::Purpose;
 use leftfold_events::request::{AssistantPart, Request, RequestMessage};
+use leftfold_events::request_builder::Built;
 use leftfold_events::{Seq, Sha256, TurnConfig};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use leftfold_events::event::{
     Class, Event, Files, Hook, Model, Permission, Purpose, Saved, Started, Subagent, Tool, Turn,
 };
 use leftfold_events::request::{AssistantPart, RequestMessage};
-use leftfold_events::{Envelope, Request, State, TurnConfig, context, line};
+use leftfold_events::{Envelope, Request, State, TurnConfig, line, request_builder};
 
 use super::{Run, Step, config};
 
@@ -109,7 +109,7 @@ pub(crate) fn assert_prefixes_valid(log: &[Envelope]) {
     for event in log {
         state.apply(event);
         if state.last_prompt() > 0 || !state.messages.is_empty() {
-            let request = context::request(&state);
+            let request = request_builder::request(&state);
             if let Some(fault) = fault(&request) {
                 panic!("after {} ({}): {fault}\n{request:#?}", event.seq, describe(event));
             }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use leftfold_events::event::{Event, Hook, Model, Permission, Session, Tool, Turn};
-use leftfold_events::{Envelope, Seq, SessionId, Time, TurnConfig, context};
+use leftfold_events::{Envelope, Seq, SessionId, Time, TurnConfig, request_builder};
 
 use super::people::Deed;
 use super::random::Random;
@@ -224,7 +224,7 @@ impl World {
         else {
             return Ok(());
         };
-        let request = context::asked(&self.sessions[at].state, *purpose).request;
+        let request = request_builder::asked(&self.sessions[at].state, *purpose).request;
         if request.sha256() != *request_sha256 {
             return Err(format!("another request than logged: {}", describe(event)));
         }

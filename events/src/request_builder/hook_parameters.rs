@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{head, overlay};
+use super::{head, plugin_changes};
 use crate::event::{HookPoint, ModelRef, PromptKind, PromptPart, Purpose};
 use crate::id::Seq;
 use crate::state::{Call, Message, PendingHook, Phase, State};
 
 /// The parameters of the hook call `asked`; an object.
-pub fn question(s: &State, asked: &PendingHook) -> Value {
+pub fn hook_parameters(s: &State, asked: &PendingHook) -> Value {
     let model = |model: ModelRef| json!({ "provider": model.provider, "id": model.id });
     let mut told = json!({
         "session": s.session.to_string(),
@@ -76,7 +76,7 @@ fn tools(s: &State) -> Vec<Value> {
 
 fn compacting(s: &State) -> Value {
     let compacting = s.turn.as_ref().and_then(|turn| turn.compacting());
-    let prompt = compacting.map(|compacting| overlay::summary_prompt(s, compacting));
+    let prompt = compacting.map(|compacting| plugin_changes::summary_prompt(s, compacting));
     json!({ "prompt": prompt })
 }
 

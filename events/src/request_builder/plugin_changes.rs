@@ -12,7 +12,7 @@ use crate::turn_config::ToolSpec;
 const PARAMS: [(&str, &str); 3] =
     [("temperature", "temperature"), ("topP", "top_p"), ("topK", "top_k")];
 
-pub(super) fn lay(head: &mut Request, s: &State) {
+pub(super) fn apply(head: &mut Request, s: &State) {
     if s.plugins.asked.is_empty() {
         return;
     }

@@ -1,17 +1,18 @@
-//! Builds the neutral request from the state alone.
+//! Builds each request to a model, with its messages (the model's context), from the state alone. The type is in
+//! `request.rs`. The crate `providers` turns it into the body of an API.
 //!
 //! Invariant: from any prefix of any log that holds a prompt, the request ends in a user or tool
 //! message, each call has exactly one result in its place, and no block is empty.
 
-mod hook_format;
-mod overlay;
+mod hook_parameters;
+mod plugin_changes;
 mod prefix;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use crate::json::merge;
-pub use hook_format::question;
+pub use hook_parameters::hook_parameters;
 pub(crate) use prefix::request_sha256;
 pub use prefix::turn_request;
 pub use prefix::{FurtherMessages, RequestMessages, Sourced};
@@ -57,7 +58,7 @@ fn head(s: &State, purpose: Purpose, model: ModelRef) -> Request {
         encoded: Memo::default(),
     };
     if purpose == Purpose::Turn {
-        overlay::lay(&mut head, s);
+        plugin_changes::apply(&mut head, s);
         require_output(&mut head, s);
     }
     head
@@ -233,7 +234,7 @@ fn summary(s: &State, compacting: &Compacting) -> Built {
     let past = s.messages.iter().filter(|message| compacting.replaces(message));
     past.for_each(|message| builder.message(message));
     let max_output = model.limit.output.min(options.max_output);
-    let mut prompt = overlay::summary_prompt(s, compacting);
+    let mut prompt = plugin_changes::summary_prompt(s, compacting);
     if compacting.cut > 0 {
         prompt.push_str("\n\n");
         prompt.push_str(&words::shorter_summary(max_output));
