@@ -1,7 +1,7 @@
 //! Answers calls whose results are missing, because no API accepts a request with open calls.
 //!
 //! This is a safety net for release builds and logs a warning. Debug builds refuse such a request
-//! (`request_rules/`).
+//! (`request_checks/`).
 
 use std::borrow::Cow;
 

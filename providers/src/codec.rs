@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use leftfold_events::event::FailureClass;
 use leftfold_events::{Request, Sha256, Time};
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::Fault;
+use leftfold_request_checks::Fault;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 #[cfg(any(debug_assertions, test))]
@@ -179,7 +179,7 @@ impl Codec {
     /// Release builds contain neither the rules nor this function.
     #[cfg(any(debug_assertions, test))]
     pub fn faults(&self, model: &str, body: &Value) -> Vec<Fault> {
-        leftfold_request_rules::faults(&self.http.api(self.vendor, model, body), body)
+        leftfold_request_checks::faults(&self.http.api(self.vendor, model, body), body)
     }
 
     /// The first rule that `request` breaks as it is, before open calls are answered.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use leftfold_events::Request;
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::Api;
+use leftfold_request_checks::Api;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 

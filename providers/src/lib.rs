@@ -24,7 +24,7 @@
 //!
 //! 1. The folder has a struct that implements `Protocol` and `Http` of `config.rs`: its names in
 //!    settings, the path, the header of the key, the body of a request, the decoder of its stream,
-//!    and what the rules of `request_rules/` depend on. It makes the struct a [`Wire`] in an
+//!    and what the rules of `request_checks/` depend on. It makes the struct a [`Wire`] in an
 //!    `impl Wire` of its own.
 //! 2. [`WIRES`] lists that constant, and `mod` declares the folder.
 //! 3. If it has a vendor of its own, that is an entry of `vendors/table.rs` as above.
@@ -90,7 +90,7 @@ pub use http::warm;
 pub use leftfold_events::Request;
 pub use leftfold_oauth::SignIn;
 #[cfg(any(debug_assertions, test))]
-pub use leftfold_request_rules::Fault;
+pub use leftfold_request_checks::Fault;
 pub use served::{AccountModel, account_models, served};
 pub use spans::{Place, Span};
 pub use stream::{Extra, Provider, StreamEvent};

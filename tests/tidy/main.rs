@@ -530,9 +530,9 @@ const CRATES: [(&str, &[&str]); 35] = [
     ("store", &["events"]),
     // an engine for logs of many nodes; its tests use helpers of others
     ("store/postgres", &["store", "tests/common"]),
-    ("providers", &["events", "providers/oauth", "providers/request_rules", "tools/programs"]),
+    ("providers", &["events", "providers/oauth", "providers/request_checks", "tools/programs"]),
     // what APIs accept, for tests and debug builds
-    ("providers/request_rules", &[]),
+    ("providers/request_checks", &[]),
     // signing in, at vendors and at MCP servers; the HTTP client
     ("providers/oauth", &["tools/framing"]),
     // used by tools: lines of a stream, and child processes with an environment without credentials

@@ -10,7 +10,7 @@ mod wire;
 
 use leftfold_events::Request;
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::Api;
+use leftfold_request_checks::Api;
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! The differences of the models behind the one API, by the vendor in the model's id.
 
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::BedrockModel;
+use leftfold_request_checks::BedrockModel;
 
 use crate::ids::IdForm;
 use crate::regions::own_id;

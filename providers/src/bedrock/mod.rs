@@ -11,7 +11,7 @@ mod request;
 
 use leftfold_events::Request;
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::Api;
+use leftfold_request_checks::Api;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use serde_json::{Map, Value, json};

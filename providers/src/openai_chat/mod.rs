@@ -15,7 +15,7 @@ mod wire;
 
 use leftfold_events::Request;
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::Api;
+use leftfold_request_checks::Api;
 use serde_json::{Map, Value};
 
 use crate::config::{Config, Http, Protocol, Transport, Wire};

@@ -15,7 +15,7 @@ use leftfold_events::providers::Builtin;
 use leftfold_events::request::RequestMessage;
 use leftfold_events::turn_config::{Abilities, Limit, ModelSpec, Prices};
 #[cfg(any(debug_assertions, test))]
-use leftfold_request_rules::{CallIds, Compatible};
+use leftfold_request_checks::{CallIds, Compatible};
 use reqwest::Url;
 #[cfg(any(debug_assertions, test))]
 use serde_json::Value;

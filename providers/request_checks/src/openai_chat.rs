@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::{
-    CallIds, Compatible, Faults, MemberType, Members, Place, is_blank, is_plain, need, range,
+    BodyValue, CallIds, Compatible, Faults, MemberType, Members, is_blank, is_plain, need, range,
     shape, tools,
 };
 
@@ -18,7 +18,7 @@ const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"
 /// The cache mark of a message at Copilot.
 const MESSAGE_MARK: &str = "copilot_cache_control";
 
-pub(crate) fn check(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) {
+pub(crate) fn check(body: &BodyValue<'_>, vendor: &Compatible, faults: &mut Faults) {
     need(faults, body, "model", MemberType::Filled);
     need(faults, body, "stream", MemberType::Flag);
     need(faults, body, "messages", MemberType::List);
@@ -41,7 +41,7 @@ pub(crate) fn check(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) 
 }
 
 /// Rules that OpenAI's two wire formats share.
-pub(crate) fn options(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) {
+pub(crate) fn options(body: &BodyValue<'_>, vendor: &Compatible, faults: &mut Faults) {
     if body.has("stream_options") && body.value.get("stream") != Some(&Value::Bool(true)) {
         faults.add("stream-options", &body.member("stream_options"), "only with a stream");
     }
@@ -76,7 +76,7 @@ struct Checker<'f, 'a> {
 }
 
 impl<'a> Checker<'_, 'a> {
-    fn message(&mut self, message: &Place<'a>, before: Option<&Place<'a>>) {
+    fn message(&mut self, message: &BodyValue<'a>, before: Option<&BodyValue<'a>>) {
         let role = message.text("role").unwrap_or_default();
         let Some((needs, may)) = members(role) else {
             let problem = format!("`{role}` is not a role");
@@ -101,7 +101,7 @@ impl<'a> Checker<'_, 'a> {
     }
 
     /// Checks which roles may follow each other.
-    fn turn(&mut self, message: &Place<'a>, before: &Place<'a>) {
+    fn turn(&mut self, message: &BodyValue<'a>, before: &BodyValue<'a>) {
         let roles = [before.text("role"), message.text("role")];
         let twice = roles[0] == roles[1] && matches!(roles[0], Some("user" | "assistant"));
         if twice && self.vendor.alternates {
@@ -112,13 +112,13 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn answered(&mut self, before: &Place<'a>) {
+    fn answered(&mut self, before: &BodyValue<'a>) {
         for id in std::mem::take(&mut self.open) {
             self.faults.add("call-open", before, format!("`{id}` has no result"));
         }
     }
 
-    fn result(&mut self, message: &Place<'a>) {
+    fn result(&mut self, message: &BodyValue<'a>) {
         let id = message.text("tool_call_id").unwrap_or_default();
         match self.open.iter().position(|open| *open == id) {
             Some(at) => drop(self.open.remove(at)),
@@ -133,7 +133,7 @@ impl<'a> Checker<'_, 'a> {
         self.content(message, "tool");
     }
 
-    fn answer(&mut self, message: &Place<'a>) {
+    fn answer(&mut self, message: &BodyValue<'a>) {
         let list = message.member("tool_calls");
         let calls = list.items();
         if list.value.is_array() && calls.is_empty() {
@@ -152,7 +152,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn call(&mut self, call: &Place<'a>) {
+    fn call(&mut self, call: &BodyValue<'a>) {
         let needs: Members<'_> = &[
             ("id", MemberType::Text),
             ("type", MemberType::Text),
@@ -188,7 +188,7 @@ impl<'a> Checker<'_, 'a> {
         arguments(self.faults, &function);
     }
 
-    fn content(&mut self, message: &Place<'a>, role: &str) {
+    fn content(&mut self, message: &BodyValue<'a>, role: &str) {
         let content = message.member("content");
         if content.value.as_str().is_some_and(is_blank)
             || content.value.as_array().is_some_and(Vec::is_empty)
@@ -250,7 +250,7 @@ fn is_formed(id: &str, form: CallIds) -> bool {
 }
 
 /// OpenAI itself accepts any text; many other servers accept only an object.
-pub(crate) fn arguments(faults: &mut Faults, function: &Place<'_>) {
+pub(crate) fn arguments(faults: &mut Faults, function: &BodyValue<'_>) {
     let arguments = function.text("arguments").unwrap_or_default();
     if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
         faults.add("arguments", &function.member("arguments"), "expected a JSON object as text");

@@ -9,17 +9,19 @@
 
 mod anthropic;
 mod bedrock;
+mod body_value;
 mod gemini;
 mod openai_chat;
 mod openai_responses;
-mod place;
 mod tools;
 
 use std::fmt;
 
 use serde_json::Value;
 
-use crate::place::{Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape};
+use crate::body_value::{
+    BodyValue, Faults, MemberType, Members, is_blank, is_plain, need, range, shape,
+};
 
 /// The API that a body is for, with the differences of its vendor and its model.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +86,7 @@ pub struct BedrockModel {
 /// Returns each rule that `body` breaks.
 pub fn faults(api: &Api, body: &Value) -> Vec<Fault> {
     let mut faults = Faults::default();
-    let body = Place::root(body);
+    let body = BodyValue::root(body);
     if !body.value.is_object() {
         faults.add("shape", &body, "the body is not a JSON object");
         return faults.into_vec();

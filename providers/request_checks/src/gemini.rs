@@ -1,6 +1,6 @@
 //! Rules of Gemini for request bodies.
 
-use crate::{Faults, MemberType, Place, is_blank, need, shape, tools};
+use crate::{BodyValue, Faults, MemberType, is_blank, need, shape, tools};
 
 const LONGEST_NAME: usize = 128;
 const SIGNATURE: &str = "thoughtSignature";
@@ -39,7 +39,7 @@ const OF_SCHEMA: [(&str, MemberType); 20] = [
 
 const TYPES: [&str; 6] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT"];
 
-pub(crate) fn check(body: &Place<'_>, signs_calls: bool, faults: &mut Faults) {
+pub(crate) fn check(body: &BodyValue<'_>, signs_calls: bool, faults: &mut Faults) {
     need(faults, body, "contents", MemberType::List);
     let contents = body.member("contents").items();
     if contents.is_empty() {
@@ -65,14 +65,14 @@ pub(crate) fn check(body: &Place<'_>, signs_calls: bool, faults: &mut Faults) {
 
 /// A content with its calls and results.
 struct Turn<'a> {
-    place: Place<'a>,
+    content: BodyValue<'a>,
     is_model: bool,
-    calls: Vec<Place<'a>>,
-    results: Vec<Place<'a>>,
+    calls: Vec<BodyValue<'a>>,
+    results: Vec<BodyValue<'a>>,
 }
 
 impl<'a> Turn<'a> {
-    fn read(content: &Place<'a>, faults: &mut Faults) -> Self {
+    fn read(content: &BodyValue<'a>, faults: &mut Faults) -> Self {
         shape(faults, content, &[("role", MemberType::Text), ("parts", MemberType::List)], &[]);
         let role = content.text("role").unwrap_or_default();
         if !matches!(role, "user" | "model") {
@@ -84,36 +84,36 @@ impl<'a> Turn<'a> {
             parts.map(|part| part.member(name)).collect()
         };
         let (calls, results) = (members("functionCall"), members("functionResponse"));
-        Self { place: content.clone(), is_model: role == "model", calls, results }
+        Self { content: content.clone(), is_model: role == "model", calls, results }
     }
 
     fn follows(&self, before: Option<&Self>, faults: &mut Faults) {
         if !self.calls.is_empty() {
             if !self.is_model {
-                faults.add("call-role", &self.place, "only the model calls functions");
+                faults.add("call-role", &self.content, "only the model calls functions");
             }
             if before.is_none_or(|before| before.is_model) {
-                faults.add("call-order", &self.place, "calls must come directly after the user");
+                faults.add("call-order", &self.content, "calls must come directly after the user");
             }
         }
         let asked = before.map_or(&[][..], |before| before.calls.as_slice());
         match (asked.is_empty(), self.results.is_empty()) {
             (true, true) => {}
-            (false, true) => faults.add("call-open", &self.place, "the results are missing"),
-            (true, false) => faults.add("result-without-call", &self.place, "nothing was called"),
+            (false, true) => faults.add("call-open", &self.content, "the results are missing"),
+            (true, false) => faults.add("result-without-call", &self.content, "nothing was called"),
             (false, false) => self.answers(asked, faults),
         }
         if self.is_model && !self.results.is_empty() {
-            faults.add("result-role", &self.place, "only the user has results");
+            faults.add("result-role", &self.content, "only the user has results");
         }
     }
 
     /// Checks that there are as many results as calls, each with the name and id of one call.
-    fn answers(&self, asked: &[Place<'_>], faults: &mut Faults) {
+    fn answers(&self, asked: &[BodyValue<'_>], faults: &mut Faults) {
         if asked.len() != self.results.len() {
             let (calls, results) = (asked.len(), self.results.len());
             let problem = format!("{results} results for {calls} calls");
-            return faults.add("result-count", &self.place, problem);
+            return faults.add("result-count", &self.content, problem);
         }
         let mut waiting: Vec<_> =
             asked.iter().map(|call| (call.text("name"), call.text("id"))).collect();
@@ -134,14 +134,14 @@ impl<'a> Turn<'a> {
 
     fn ends(&self, faults: &mut Faults) {
         if !self.calls.is_empty() {
-            faults.add("call-open", &self.place, "the results are missing");
+            faults.add("call-open", &self.content, "the results are missing");
         } else if self.is_model {
-            faults.add("answer-last", &self.place, "the last content must not be the model's");
+            faults.add("answer-last", &self.content, "the last content must not be the model's");
         }
     }
 }
 
-fn parts<'a>(content: &Place<'a>, faults: &mut Faults) -> Vec<Place<'a>> {
+fn parts<'a>(content: &BodyValue<'a>, faults: &mut Faults) -> Vec<BodyValue<'a>> {
     let list = content.member("parts");
     let parts = list.items();
     if parts.is_empty() {
@@ -174,8 +174,8 @@ fn parts<'a>(content: &Place<'a>, faults: &mut Faults) -> Vec<Place<'a>> {
 }
 
 /// In the current turn, the first call of each step has a signature.
-fn signed(contents: &[Place<'_>], faults: &mut Faults) {
-    let asks = |content: &Place<'_>| {
+fn signed(contents: &[BodyValue<'_>], faults: &mut Faults) {
+    let asks = |content: &BodyValue<'_>| {
         let parts = content.member("parts").items();
         content.text("role") == Some("user") && parts.iter().any(|p| !p.has("functionResponse"))
     };
@@ -189,9 +189,9 @@ fn signed(contents: &[Place<'_>], faults: &mut Faults) {
     }
 }
 
-fn declared(body: &Place<'_>, faults: &mut Faults) {
+fn declared(body: &BodyValue<'_>, faults: &mut Faults) {
     let tools = body.member("tools").items();
-    let functions: Vec<Place<'_>> =
+    let functions: Vec<BodyValue<'_>> =
         tools.iter().flat_map(|tool| tool.member("functionDeclarations").items()).collect();
     tools::names(faults, &functions, is_name);
     for function in &functions {
@@ -216,7 +216,7 @@ fn declared(body: &Place<'_>, faults: &mut Faults) {
     }
 }
 
-fn schema(at: &Place<'_>, faults: &mut Faults) {
+fn schema(at: &BodyValue<'_>, faults: &mut Faults) {
     let more = [("minimum", MemberType::Any), ("maximum", MemberType::Any)];
     shape(faults, at, &[], &[&OF_SCHEMA[..], &more].concat());
     let kind = at.kind();
@@ -225,7 +225,8 @@ fn schema(at: &Place<'_>, faults: &mut Faults) {
     }
     let values = at.member("enum").items();
     if at.has("enum") {
-        let filled = |value: &Place<'_>| value.value.as_str().is_some_and(|text| !text.is_empty());
+        let filled =
+            |value: &BodyValue<'_>| value.value.as_str().is_some_and(|text| !text.is_empty());
         if kind != "STRING" || values.is_empty() || !values.iter().all(filled) {
             faults.add("tool-schema", &at.member("enum"), "expected strings that are not empty");
         }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::{Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools};
+use crate::{
+    BodyValue, Faults, MemberType, Members, is_blank, is_plain, need, range, shape, tools,
+};
 
 const MAX_MARKS: usize = 4;
 const LONGEST_NAME: usize = 128;
@@ -47,7 +49,7 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>)> {
     })
 }
 
-pub(crate) fn check(version: Option<&str>, body: &Place<'_>, faults: &mut Faults) {
+pub(crate) fn check(version: Option<&str>, body: &BodyValue<'_>, faults: &mut Faults) {
     if let Some(version) = version {
         if body.value.get("anthropic_version").and_then(Value::as_str) != Some(version) {
             faults.add("version", &body.member("anthropic_version"), version);
@@ -83,20 +85,20 @@ pub(crate) fn check(version: Option<&str>, body: &Place<'_>, faults: &mut Faults
 
 struct Checker<'f, 'a> {
     faults: &'f mut Faults,
-    marks: Vec<Place<'a>>,
+    marks: Vec<BodyValue<'a>>,
     ids: HashSet<&'a str>,
     /// Whether the messages contain calls or results.
     uses: bool,
 }
 
 impl<'a> Checker<'_, 'a> {
-    fn mark(&mut self, block: &Place<'a>) {
+    fn mark(&mut self, block: &BodyValue<'a>) {
         if block.has(MARK.0) {
             self.marks.push(block.member(MARK.0));
         }
     }
 
-    fn message(&mut self, message: &Place<'a>) {
+    fn message(&mut self, message: &BodyValue<'a>) {
         shape(
             self.faults,
             message,
@@ -110,7 +112,7 @@ impl<'a> Checker<'_, 'a> {
         self.content(&message.member("content"), role);
     }
 
-    fn content(&mut self, content: &Place<'a>, role: &str) {
+    fn content(&mut self, content: &BodyValue<'a>, role: &str) {
         let is_empty = content.value.as_array().is_some_and(Vec::is_empty)
             || content.value.as_str().is_some_and(is_blank);
         if is_empty {
@@ -126,7 +128,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn block(&mut self, block: &Place<'a>, role: &str) {
+    fn block(&mut self, block: &BodyValue<'a>, role: &str) {
         let kind = block.kind();
         let Some((needs, may)) = members(kind) else {
             let problem = format!("`{kind}` is not a block type");
@@ -158,7 +160,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn call(&mut self, block: &Place<'a>) {
+    fn call(&mut self, block: &BodyValue<'a>) {
         self.uses = true;
         let id = block.text("id").unwrap_or_default();
         if !is_plain(id, usize::MAX) {
@@ -176,7 +178,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn source(&mut self, block: &Place<'a>, kind: &str) {
+    fn source(&mut self, block: &BodyValue<'a>, kind: &str) {
         let source = block.member("source");
         if source.kind() != "base64" {
             return;
@@ -200,12 +202,12 @@ impl<'a> Checker<'_, 'a> {
     }
 }
 
-fn is_thought(block: &Place<'_>) -> bool {
+fn is_thought(block: &BodyValue<'_>) -> bool {
     matches!(block.kind(), "thinking" | "redacted_thinking")
 }
 
 /// The first and the last message are the user's.
-fn order(list: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
+fn order(list: &BodyValue<'_>, messages: &[BodyValue<'_>], faults: &mut Faults) {
     if messages.is_empty() {
         return faults.add("no-messages", list, "expected at least one message");
     }
@@ -222,9 +224,9 @@ fn order(list: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
 }
 
 /// The role and all blocks of consecutive messages of one role, which count as one message.
-type Turn<'a> = (&'a str, Vec<Place<'a>>);
+type Turn<'a> = (&'a str, Vec<BodyValue<'a>>);
 
-fn turns<'a>(messages: &[Place<'a>]) -> Vec<Turn<'a>> {
+fn turns<'a>(messages: &[BodyValue<'a>]) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
         let role = message.text("role").unwrap_or_default();
@@ -277,7 +279,7 @@ fn pairs(turns: &[Turn<'_>], at: usize, faults: &mut Faults) {
 }
 
 /// Checks cache marks. `marks` are in the order of the prompt: tools, system, messages.
-fn marked(marks: &[Place<'_>], faults: &mut Faults) {
+fn marked(marks: &[BodyValue<'_>], faults: &mut Faults) {
     let mut short = false;
     for (count, mark) in marks.iter().enumerate() {
         if mark.kind() != "ephemeral" {
@@ -298,7 +300,7 @@ fn marked(marks: &[Place<'_>], faults: &mut Faults) {
     }
 }
 
-fn offered(body: &Place<'_>, tools: &[Place<'_>], uses: bool, faults: &mut Faults) {
+fn offered(body: &BodyValue<'_>, tools: &[BodyValue<'_>], uses: bool, faults: &mut Faults) {
     let names = tools::names(faults, tools, |name| is_plain(name, LONGEST_NAME));
     for tool in tools {
         let schema = tool.member("input_schema");
@@ -321,7 +323,7 @@ fn offered(body: &Place<'_>, tools: &[Place<'_>], uses: bool, faults: &mut Fault
     }
 }
 
-fn thinking(body: &Place<'_>, turns: &[Turn<'_>], faults: &mut Faults) {
+fn thinking(body: &BodyValue<'_>, turns: &[Turn<'_>], faults: &mut Faults) {
     let thinking = body.member("thinking");
     let is_budgeted = thinking.kind() == "enabled";
     if !thinking.value.is_null() {

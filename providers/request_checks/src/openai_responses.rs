@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::openai_chat::{arguments, options};
 use crate::{
-    Compatible, Faults, MemberType, Members, Place, is_blank, is_plain, need, shape, tools,
+    BodyValue, Compatible, Faults, MemberType, Members, is_blank, is_plain, need, shape, tools,
 };
 
 const LONGEST_ID: usize = 64;
@@ -46,7 +46,7 @@ fn members(kind: &str) -> Option<(Members<'static>, Members<'static>, &'static s
     })
 }
 
-pub(crate) fn check(body: &Place<'_>, vendor: &Compatible, faults: &mut Faults) {
+pub(crate) fn check(body: &BodyValue<'_>, vendor: &Compatible, faults: &mut Faults) {
     need(faults, body, "model", MemberType::Filled);
     need(faults, body, "stream", MemberType::Flag);
     need(faults, body, "input", MemberType::List);
@@ -79,11 +79,11 @@ struct Checker<'f, 'a> {
     vendor: &'a Compatible,
     used: HashSet<&'a str>,
     /// Calls that have no result yet.
-    open: Vec<(&'a str, Place<'a>)>,
+    open: Vec<(&'a str, BodyValue<'a>)>,
 }
 
 impl<'a> Checker<'_, 'a> {
-    fn item(&mut self, item: &Place<'a>, next: Option<&Place<'a>>) {
+    fn item(&mut self, item: &BodyValue<'a>, next: Option<&BodyValue<'a>>) {
         let kind = kind(item);
         let Some((needs, may, prefix)) = members(kind) else {
             let problem = format!("`{kind}` is not an item type");
@@ -104,7 +104,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn message(&mut self, item: &Place<'a>) {
+    fn message(&mut self, item: &BodyValue<'a>) {
         let role = item.text("role").unwrap_or_default();
         if role != "assistant" {
             // an answer may continue after its calls
@@ -119,7 +119,7 @@ impl<'a> Checker<'_, 'a> {
         self.content(&item.member("content"), role == "assistant");
     }
 
-    fn content(&mut self, content: &Place<'a>, is_answer: bool) {
+    fn content(&mut self, content: &BodyValue<'a>, is_answer: bool) {
         if content.value.as_str().is_some_and(is_blank)
             || content.value.as_array().is_some_and(Vec::is_empty)
         {
@@ -158,7 +158,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn call(&mut self, item: &Place<'a>) {
+    fn call(&mut self, item: &BodyValue<'a>) {
         let id = item.text("call_id").unwrap_or_default();
         if !(1..=LONGEST_ID).contains(&id.chars().count()) {
             self.faults.add("call-id", item, format!("1 to {LONGEST_ID} characters"));
@@ -173,7 +173,7 @@ impl<'a> Checker<'_, 'a> {
         self.open.push((id, item.clone()));
     }
 
-    fn result(&mut self, item: &Place<'a>) {
+    fn result(&mut self, item: &BodyValue<'a>) {
         let id = item.text("call_id").unwrap_or_default();
         match self.open.iter().position(|(open, _)| *open == id) {
             Some(at) => drop(self.open.remove(at)),
@@ -187,7 +187,7 @@ impl<'a> Checker<'_, 'a> {
     }
 
     /// Checks reasoning: it must precede another item of the answer, and have `encrypted_content`.
-    fn reasoning(&mut self, item: &Place<'a>, next: Option<&Place<'a>>) {
+    fn reasoning(&mut self, item: &BodyValue<'a>, next: Option<&BodyValue<'a>>) {
         let follows = next.is_some_and(|next| match kind(next) {
             "message" => next.text("role") == Some("assistant"),
             "function_call_output" => false,
@@ -207,7 +207,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn ends(&mut self, items: &[Place<'a>]) {
+    fn ends(&mut self, items: &[BodyValue<'a>]) {
         self.answered();
         let last = items.last().filter(|last| last.text("role") == Some("assistant"));
         if let Some(last) = last {
@@ -226,7 +226,7 @@ impl<'a> Checker<'_, 'a> {
     }
 }
 
-fn kind<'a>(item: &Place<'a>) -> &'a str {
+fn kind<'a>(item: &BodyValue<'a>) -> &'a str {
     match item.kind() {
         "" if item.has("role") => "message",
         kind => kind,

@@ -8,7 +8,12 @@ use super::Fault;
 pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    pub(crate) fn add(&mut self, rule: &'static str, at: &Place<'_>, problem: impl Into<String>) {
+    pub(crate) fn add(
+        &mut self,
+        rule: &'static str,
+        at: &BodyValue<'_>,
+        problem: impl Into<String>,
+    ) {
         self.0.push(Fault { rule, at: at.path.clone(), problem: problem.into() });
     }
 
@@ -19,12 +24,12 @@ impl Faults {
 
 /// A value of a body and its path.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BodyValue<'a> {
     pub(crate) value: &'a Value,
     pub(crate) path: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> BodyValue<'a> {
     pub(crate) fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }
     }
@@ -108,7 +113,7 @@ impl MemberType {
 pub(crate) type Members<'a> = &'a [(&'a str, MemberType)];
 
 /// Checks that an object has all members in `needs`, and no others but those in `may`.
-pub(crate) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may: Members<'_>) {
+pub(crate) fn shape(faults: &mut Faults, at: &BodyValue<'_>, needs: Members<'_>, may: Members<'_>) {
     let Some(object) = at.value.as_object() else {
         return faults.add("shape", at, "expected an object");
     };
@@ -135,7 +140,7 @@ pub(crate) fn shape(faults: &mut Faults, at: &Place<'_>, needs: Members<'_>, may
 }
 
 /// Checks that a member of the body exists and has the expected type.
-pub(crate) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: MemberType) {
+pub(crate) fn need(faults: &mut Faults, body: &BodyValue<'_>, name: &str, is: MemberType) {
     let member = body.member(name);
     if !is.fits(member.value) {
         faults.add("shape", &member, format!("expected {}", is.words()));
@@ -143,7 +148,7 @@ pub(crate) fn need(faults: &mut Faults, body: &Place<'_>, name: &str, is: Member
 }
 
 /// Checks that a number, if given, lies within its range.
-pub(crate) fn range(faults: &mut Faults, body: &Place<'_>, name: &str, from: f64, to: f64) {
+pub(crate) fn range(faults: &mut Faults, body: &BodyValue<'_>, name: &str, from: f64, to: f64) {
     if body.number(name).is_some_and(|number| !(from..=to).contains(&number)) {
         faults.add("range", &body.member(name), format!("expected {from} to {to}"));
     }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::place::{Faults, Place, is_plain};
+use super::body_value::{BodyValue, Faults, is_plain};
 
 /// Each name has the form that the API accepts and is used once.
 pub(crate) fn names<'a>(
     faults: &mut Faults,
-    tools: &[Place<'a>],
+    tools: &[BodyValue<'a>],
     fits: impl Fn(&str) -> bool,
 ) -> HashSet<&'a str> {
     let mut seen = HashSet::new();
@@ -34,7 +34,7 @@ pub(crate) fn names<'a>(
 }
 
 /// Parameters are a schema of type `object`.
-pub(crate) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
+pub(crate) fn parameters(faults: &mut Faults, schema: &BodyValue<'_>) {
     if schema.value.is_null() {
         return;
     }
@@ -49,7 +49,7 @@ pub(crate) fn parameters(faults: &mut Faults, schema: &Place<'_>) {
 }
 
 /// The API refuses alternatives at the top of a schema.
-pub(crate) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
+pub(crate) fn no_alternatives(faults: &mut Faults, schema: &BodyValue<'_>) {
     for key in ["oneOf", "anyOf", "allOf"] {
         if schema.has(key) {
             faults.add("tool-schema", &schema.member(key), "not allowed at the top of parameters");
@@ -59,7 +59,7 @@ pub(crate) fn no_alternatives(faults: &mut Faults, schema: &Place<'_>) {
 
 /// Checks the tools of OpenAI's wire formats. `within` is the member of a tool that describes the
 /// function, if any.
-pub(crate) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Option<&str>) {
+pub(crate) fn functions<'a>(faults: &mut Faults, body: &BodyValue<'a>, within: Option<&str>) {
     let list = body.member("tools");
     if list.value.as_array().is_some_and(Vec::is_empty) {
         faults.add("no-tools", &list, "a list of tools must not be empty");
@@ -68,7 +68,7 @@ pub(crate) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Optio
     for tool in tools.iter().filter(|tool| tool.kind() != "function") {
         faults.add("shape", &tool.member("type"), "expected the type `function`");
     }
-    let tools: Vec<Place<'a>> = tools
+    let tools: Vec<BodyValue<'a>> = tools
         .iter()
         .map(|tool| within.map_or_else(|| tool.clone(), |name| tool.member(name)))
         .collect();
@@ -94,7 +94,7 @@ pub(crate) fn functions<'a>(faults: &mut Faults, body: &Place<'a>, within: Optio
 }
 
 /// A strict schema has no optional properties and allows no others.
-fn strict(faults: &mut Faults, schema: &Place<'_>) {
+fn strict(faults: &mut Faults, schema: &BodyValue<'_>) {
     let properties = schema.member("properties");
     if schema.text("type") == Some("object") || properties.value.is_object() {
         if schema.value.get("additionalProperties") != Some(&Value::Bool(false)) {

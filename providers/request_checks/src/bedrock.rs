@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::{
-    BedrockModel, Faults, MemberType, Members, Place, is_blank, is_plain, need, range, shape, tools,
+    BedrockModel, BodyValue, Faults, MemberType, Members, is_blank, is_plain, need, range, shape,
+    tools,
 };
 
 const MAX_MARKS: usize = 4;
@@ -53,7 +54,7 @@ const BLOCKS: &[(&str, Members<'static>, Members<'static>)] = &[
     ("cachePoint", &[("type", MemberType::Filled)], &[]),
 ];
 
-pub(crate) fn check(body: &Place<'_>, model: BedrockModel, faults: &mut Faults) {
+pub(crate) fn check(body: &BodyValue<'_>, model: BedrockModel, faults: &mut Faults) {
     need(faults, body, "messages", MemberType::List);
     if body.has("modelId") {
         faults.add("shape", &body.member("modelId"), "the model is named in the address");
@@ -92,7 +93,7 @@ pub(crate) fn check(body: &Place<'_>, model: BedrockModel, faults: &mut Faults) 
 }
 
 /// The kind of a block and its value.
-fn kind<'a>(block: &Place<'a>) -> (&'a str, Place<'a>) {
+fn kind<'a>(block: &BodyValue<'a>) -> (&'a str, BodyValue<'a>) {
     let name = block.value.as_object().and_then(|block| block.keys().next());
     let name = name.map_or("", String::as_str);
     (name, block.member(name))
@@ -101,7 +102,7 @@ fn kind<'a>(block: &Place<'a>) -> (&'a str, Place<'a>) {
 struct Checker<'f, 'a> {
     faults: &'f mut Faults,
     model: BedrockModel,
-    marks: Vec<Place<'a>>,
+    marks: Vec<BodyValue<'a>>,
     ids: HashSet<&'a str>,
     documents: HashSet<&'a str>,
     /// Whether the messages contain calls or results.
@@ -109,7 +110,7 @@ struct Checker<'f, 'a> {
 }
 
 impl<'a> Checker<'_, 'a> {
-    fn message(&mut self, message: &Place<'a>) {
+    fn message(&mut self, message: &BodyValue<'a>) {
         shape(
             self.faults,
             message,
@@ -141,7 +142,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn block(&mut self, block: &Place<'a>, role: &str) {
+    fn block(&mut self, block: &BodyValue<'a>, role: &str) {
         let (name, value) = kind(block);
         let known = BLOCKS.iter().find(|(known, ..)| *known == name);
         let is_one = block.value.as_object().is_some_and(|members| members.len() == 1);
@@ -180,7 +181,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn call(&mut self, call: &Place<'a>) {
+    fn call(&mut self, call: &BodyValue<'a>) {
         self.uses = true;
         let id = call.text("toolUseId").unwrap_or_default();
         let is_nine = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -195,7 +196,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn result(&mut self, result: &Place<'a>) {
+    fn result(&mut self, result: &BodyValue<'a>) {
         self.uses = true;
         let content = result.member("content");
         if content.items().is_empty() {
@@ -213,7 +214,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn format(&mut self, file: &Place<'a>, known: &[&str]) {
+    fn format(&mut self, file: &BodyValue<'a>, known: &[&str]) {
         let format = file.text("format").unwrap_or_default();
         if !known.contains(&format) {
             let problem = format!("`{format}` is not a format of such a file");
@@ -222,7 +223,7 @@ impl<'a> Checker<'_, 'a> {
         shape(self.faults, &file.member("source"), &[("bytes", MemberType::Filled)], &[]);
     }
 
-    fn document(&mut self, document: &Place<'a>) {
+    fn document(&mut self, document: &BodyValue<'a>) {
         let name = document.text("name").unwrap_or_default();
         let allowed = |c: char| c.is_ascii_alphanumeric() || " -()[]".contains(c);
         let is_valid = name.chars().all(allowed) && !name.contains("  ");
@@ -234,7 +235,7 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    fn reasoning(&mut self, reasoning: &Place<'a>) {
+    fn reasoning(&mut self, reasoning: &BodyValue<'a>) {
         let text = reasoning.member("reasoningText");
         if text.value.is_null() {
             return need(self.faults, reasoning, "redactedContent", MemberType::Filled);
@@ -245,7 +246,7 @@ impl<'a> Checker<'_, 'a> {
 }
 
 /// Roles alternate. The first and the last message are the user's.
-fn roles(list: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
+fn roles(list: &BodyValue<'_>, messages: &[BodyValue<'_>], faults: &mut Faults) {
     if messages.is_empty() {
         return faults.add("no-messages", list, "expected at least one message");
     }
@@ -263,7 +264,7 @@ fn roles(list: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
 }
 
 /// Each call has one result in the next message, before any other block of that message.
-fn pairs(messages: &[Place<'_>], at: usize, faults: &mut Faults) {
+fn pairs(messages: &[BodyValue<'_>], at: usize, faults: &mut Faults) {
     let of = |at: Option<usize>, name: &str| -> Vec<String> {
         let content = at.and_then(|at| messages.get(at)).map(|message| message.member("content"));
         let blocks = content.map(|content| content.items()).unwrap_or_default();
@@ -299,9 +300,9 @@ fn pairs(messages: &[Place<'_>], at: usize, faults: &mut Faults) {
     }
 }
 
-fn offered(body: &Place<'_>, uses: bool, faults: &mut Faults) {
+fn offered(body: &BodyValue<'_>, uses: bool, faults: &mut Faults) {
     let config = body.member("toolConfig");
-    let specs: Vec<Place<'_>> =
+    let specs: Vec<BodyValue<'_>> =
         config.member("tools").items().iter().map(|tool| tool.member("toolSpec")).collect();
     let names = tools::names(faults, &specs, |name| is_plain(name, LONGEST_NAME));
     for spec in &specs {
@@ -322,7 +323,7 @@ fn offered(body: &Place<'_>, uses: bool, faults: &mut Faults) {
     }
 }
 
-fn thinking(body: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
+fn thinking(body: &BodyValue<'_>, messages: &[BodyValue<'_>], faults: &mut Faults) {
     let thinking = body.member("additionalModelRequestFields").member("thinking");
     let is_budgeted = thinking.kind() == "enabled";
     if !is_budgeted && thinking.kind() != "adaptive" {
@@ -341,7 +342,7 @@ fn thinking(body: &Place<'_>, messages: &[Place<'_>], faults: &mut Faults) {
         faults.add("thinking-sampling", &config.member("temperature"), "not allowed with thinking");
     }
     let [.., answer, user] = messages else { return };
-    let first = |message: &Place<'_>| {
+    let first = |message: &BodyValue<'_>| {
         let content = message.member("content").items();
         content.first().map(|block| kind(block).0.to_owned()).unwrap_or_default()
     };
