@@ -19,7 +19,7 @@ const WATCHING: usize = 50;
 const CALLS: usize = 100;
 
 /// Reads every line, checks that none is missing, and tells the time of the turn by its log.
-struct Reader;
+struct LineReader;
 
 #[derive(Default)]
 struct Read {
@@ -29,7 +29,7 @@ struct Read {
     took: Option<Sender<Duration>>,
 }
 
-impl Actor for Reader {
+impl Actor for LineReader {
     type Msg = Observation;
     type State = Read;
     type Arguments = Sender<Duration>;
@@ -102,7 +102,7 @@ async fn turn(sinks: usize) -> Duration {
     let (took, times) = channel();
     let mut over = Vec::new();
     for _ in 0..sinks {
-        let (sink, ends) = Actor::spawn(None, Reader, took.clone()).await.unwrap();
+        let (sink, ends) = Actor::spawn(None, LineReader, took.clone()).await.unwrap();
         node.cast(NodeMessage::Watch(Watch { session, from: 1, sink, family: WatchScope::Alone }))
             .unwrap();
         over.push(ends);

@@ -91,7 +91,7 @@ impl Children<'_> {
 
     /// Reports the end of this session's turn to the waiting call of `parent`.
     pub(crate) fn report(&self, parent: ParentCall, ended: &Ended, state: &State) {
-        self.to_node(ChildResult::of(self.session, ended, state).to(parent));
+        self.to_node(ChildResult::from_end(self.session, ended, state).to(parent));
     }
 
     fn to_node(&self, message: NodeMessage) {
@@ -130,7 +130,7 @@ pub(crate) struct ChildResult {
 
 impl ChildResult {
     /// The result of a turn's end; `state` is the child's state after it.
-    pub(crate) fn of(session: SessionId, ended: &Ended, state: &State) -> Self {
+    pub(crate) fn from_end(session: SessionId, ended: &Ended, state: &State) -> Self {
         let Delegated { mut usage, cost } = state.delegated;
         usage += ended.usage;
         let cost = cost + ended.cost;
@@ -164,8 +164,9 @@ impl ChildResult {
             spill: None,
             attachments: Vec::new(),
         };
-        let ended = Fact::of(spawned, Subagent::Ended { session, answer, reason, usage, cost });
-        let finished = Fact::of(started, Tool::Finished(Box::new(finished)));
+        let ended =
+            Fact::for_intent(spawned, Subagent::Ended { session, answer, reason, usage, cost });
+        let finished = Fact::for_intent(started, Tool::Finished(Box::new(finished)));
         (to, SessionMessage::Facts(vec![ended, finished]))
     }
 }

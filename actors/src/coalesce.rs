@@ -10,11 +10,11 @@ use leftfold_events::{Fact, Secrets, Seq, mask};
 use leftfold_providers::StreamEvent;
 use tokio::time::Instant;
 
-const WINDOW: Duration = Duration::from_millis(100);
+const COALESCE_DELAY: Duration = Duration::from_millis(100);
 const FULL: usize = 2048;
 
 /// The time between two reports of a call's size. A call that is complete before the first is not reported.
-const GROWTH: Duration = Duration::from_secs(1);
+const GROWTH_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The sizes of the calls that the model is writing.
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl InputSizes {
         match event {
             StreamEvent::ToolInputStart { id, name } => {
                 self.calls.push(StreamedInput { id: id.clone(), name: name.clone(), bytes: 0 });
-                self.due.get_or_insert_with(|| now + GROWTH);
+                self.due.get_or_insert_with(|| now + GROWTH_REPORT_INTERVAL);
             }
             StreamEvent::ToolInputDelta { id, text } => {
                 if let Some(call) = self.calls.iter_mut().rfind(|call| call.id == *id) {
@@ -55,8 +55,8 @@ impl InputSizes {
             return None;
         }
         self.has_grown = false;
-        self.due = Some(now + GROWTH);
-        Some(Fact::of(of, Tool::InputStreamed { calls: self.calls.clone() }))
+        self.due = Some(now + GROWTH_REPORT_INTERVAL);
+        Some(Fact::for_intent(of, Tool::InputStreamed { calls: self.calls.clone() }))
     }
 }
 
@@ -108,7 +108,7 @@ impl Coalescer {
 
     fn append(&mut self, id: String, kind: PartKind, text: &str) -> &mut StreamedPart {
         self.bytes += text.len();
-        self.due.get_or_insert_with(|| Instant::now() + WINDOW);
+        self.due.get_or_insert_with(|| Instant::now() + COALESCE_DELAY);
         let known = self.parts.iter().rposition(|waiting| waiting.is(&id, kind));
         let at = known.unwrap_or(self.parts.len());
         if known.is_none() {
@@ -125,7 +125,7 @@ impl Coalescer {
     fn end(&mut self, id: &str, kind: PartKind) {
         for waiting in self.parts.iter_mut().filter(|waiting| waiting.is(id, kind)) {
             waiting.ended = true;
-            self.due.get_or_insert_with(|| Instant::now() + WINDOW);
+            self.due.get_or_insert_with(|| Instant::now() + COALESCE_DELAY);
         }
     }
 
@@ -163,7 +163,7 @@ impl Coalescer {
             }
         }
         self.begun |= !parts.is_empty();
-        (!parts.is_empty()).then(|| Fact::of(of, Model::Streamed { parts }))
+        (!parts.is_empty()).then(|| Fact::for_intent(of, Model::Streamed { parts }))
     }
 
     /// The number of bytes of an unfinished part that can be searched and masked by themselves.
@@ -204,7 +204,7 @@ mod tests {
         let delta = StreamEvent::ToolInputDelta { id: id(), text: "12345".to_owned() };
         let report = |bytes: u64| {
             let calls = vec![StreamedInput { id: id(), name: "write".to_owned(), bytes }];
-            Some(Fact::of(7, Tool::InputStreamed { calls }))
+            Some(Fact::for_intent(7, Tool::InputStreamed { calls }))
         };
         sizes.push(&StreamEvent::ToolInputStart { id: id(), name: "write".to_owned() }, at(0));
         let mut reports = Vec::new();
@@ -276,7 +276,10 @@ mod tests {
             signature,
             redacted: false,
         };
-        assert_eq!(pieces.take(7), Some(Fact::of(7, Model::Streamed { parts: vec![part] })));
+        assert_eq!(
+            pieces.take(7),
+            Some(Fact::for_intent(7, Model::Streamed { parts: vec![part] }))
+        );
         assert_eq!(pieces.take(7), None);
     }
 }

@@ -57,10 +57,10 @@ impl Written {
         let event = Model::Finished {
             finish: *finish,
             usage: *usage,
-            cost: prices.of(usage),
+            cost: prices.cost(usage),
             body_sha256: exchange.body_sha256.take().unwrap_or_default(),
         };
-        noted(Fact::of(requested, event), *exchange)
+        noted(Fact::for_intent(requested, event), *exchange)
     }
 }
 

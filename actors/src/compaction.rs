@@ -90,5 +90,5 @@ fn outcome(of: Seq, summary: String) -> Fact {
     } else {
         CompactionEvent::Finished { summary }
     };
-    Fact::of(of, event)
+    Fact::for_intent(of, event)
 }

@@ -31,7 +31,7 @@ impl fmt::Debug for HookSecrets {
 
 impl HookSecrets {
     /// The values that a hook returned while `provider` was the session's.
-    pub(crate) fn of(
+    pub(crate) fn for_hook(
         asked: &PendingHook,
         provider: String,
         values: Values,
@@ -99,7 +99,7 @@ mod tests {
     fn a_provider_gets_the_last_of_each_plugin_and_no_other_providers() {
         let of = |plugin, provider: &str, header| {
             let asked = asked(HookPoint::ChatHeaders, plugin, 1);
-            HookSecrets::of(&asked, provider.to_owned(), value("x", header), None)
+            HookSecrets::for_hook(&asked, provider.to_owned(), value("x", header), None)
         };
         let mut secrets = of("a", "p", "first");
         secrets.add(of("a", "p", "last"));
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_call_takes_the_variables_of_all_plugins_once() {
         let of = |plugin, name| {
-            HookSecrets::of(
+            HookSecrets::for_hook(
                 &asked(HookPoint::ShellEnv, plugin, 7),
                 "p".into(),
                 value(name, "1"),

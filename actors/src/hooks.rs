@@ -79,7 +79,7 @@ impl Calling {
 }
 
 fn report(owner: &ActorRef<SessionMessage>, of: Seq, event: HookEvent, secrets: HookSecrets) {
-    let fact = Box::new(Fact::of(of, event));
+    let fact = Box::new(Fact::for_intent(of, event));
     if owner.cast(SessionMessage::HookReturned { fact, secrets }).is_err() {
         tracing::debug!("the session is gone: a plugin's answer was dropped");
     }
@@ -101,7 +101,7 @@ async fn ask(
     let HookAnswer { outcome, output, message, values, key } = said;
     let message = message.map(|why| format!("plugin `{}`: {why}", asked.plugin));
     let output = cut(asked.hook, output, workspace, &of.to_string());
-    let secrets = HookSecrets::of(asked, provider.clone(), values, key);
+    let secrets = HookSecrets::for_hook(asked, provider.clone(), values, key);
     (HookEvent::Returned { outcome, output, message }, secrets)
 }
 
@@ -119,7 +119,7 @@ fn cut(hook: HookPoint, output: Json, workspace: &Workspace, name: &str) -> Json
 
 /// The outcome of a hook call that was running when the worker died.
 pub(crate) fn lost(of: Seq, plugin: &str) -> Fact {
-    Fact::of(of, failed(format!("plugin `{plugin}`: the worker that calls plugins died")))
+    Fact::for_intent(of, failed(format!("plugin `{plugin}`: the worker that calls plugins died")))
 }
 
 fn failed(why: String) -> HookEvent {

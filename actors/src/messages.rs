@@ -31,7 +31,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::sandbox::SandboxOptions;
 use leftfold_events::state::PendingHook;
-use leftfold_events::state::batch::Part;
+use leftfold_events::state::batch::BatchPart;
 use leftfold_events::turn_config::Prices;
 use leftfold_events::{
     Envelope, Fact, Json, MessageId, Request, Secrets, Seq, SessionId, State, Time, TurnConfig,
@@ -481,7 +481,7 @@ pub(crate) struct RunCall {
     /// People's answers to the questions about the call.
     pub(crate) answers: Vec<String>,
     /// Results of the calls that this call started (a batch).
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<BatchPart>,
     /// The versions of the call's files that the model was last shown.
     pub(crate) seen: Seen,
     /// The instruction files that earlier results have attached.

@@ -76,7 +76,7 @@ impl Questions {
             Some(always) => PermissionEvent::AnsweredFor { reply, feedback, by, always },
             None => PermissionEvent::Answered { reply, feedback, by },
         };
-        let fact = Fact::of(of, answered).settling(settles);
+        let fact = Fact::for_intent(of, answered).settling(settles);
         self.owner.cast(SessionMessage::Answered { fact: Box::new(fact), reply_to })?;
         Ok(())
     }

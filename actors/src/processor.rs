@@ -156,7 +156,7 @@ async fn text_about_session(
             } else {
                 title::clean(&written.text).map(|title| Session::Titled { title })
             };
-            let fact = event.map(|event| Fact::of(of, event));
+            let fact = event.map(|event| Fact::for_intent(of, event));
             fact.into_iter().chain([written.replied(of, prices)]).collect()
         }
         Err(lost) => vec![lost.failed(of)],
@@ -221,16 +221,16 @@ async fn read(
             }
             Some(StreamEvent::ToolCall(call)) => {
                 facts.extend(pieces.take(of));
-                facts.push(Fact::of(of, Tool::Called { call }));
+                facts.push(Fact::for_intent(of, Tool::Called { call }));
                 false
             }
             Some(StreamEvent::Finish { finish, usage }) => {
                 tracing::debug!(?finish, "the reply is complete");
                 facts.extend(pieces.take_all(of));
-                let cost = ask.prices.of(&usage);
+                let cost = ask.prices.cost(&usage);
                 let body_sha256 = exchange.body_sha256.take().unwrap_or_default();
                 let finished = Model::Finished { finish, usage, cost, body_sha256 };
-                facts.push(noted(Fact::of(of, finished), std::mem::take(&mut exchange)));
+                facts.push(noted(Fact::for_intent(of, finished), std::mem::take(&mut exchange)));
                 true
             }
             Some(StreamEvent::Failed(failure)) => {

@@ -31,7 +31,7 @@ impl Heartbeat {
     }
 
     pub(crate) fn fact(&self, of: Seq) -> Fact {
-        Fact::of(of, Model::Streamed { parts: Vec::new() })
+        Fact::for_intent(of, Model::Streamed { parts: Vec::new() })
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn noted(outcome: Fact, exchange: Exchange) -> Fact {
 
 pub(crate) fn failed(of: Seq, failure: Failure) -> Fact {
     let Failure { class, message, status, retryable, retry_after } = failure;
-    Fact::of(of, Model::Failed { class, message, status, retryable, retry_after })
+    Fact::for_intent(of, Model::Failed { class, message, status, retryable, retry_after })
 }
 
 pub(crate) fn broken(message: &str) -> Failure {

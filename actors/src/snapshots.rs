@@ -19,7 +19,7 @@ pub(crate) struct Snapshots;
 
 /// Where the session's files are.
 #[derive(Clone)]
-enum Place {
+enum SnapshotPlace {
     /// They are kept nowhere.
     Nowhere,
     Here(Arc<Store>),
@@ -29,7 +29,7 @@ enum Place {
 
 pub(crate) struct Keeping {
     owner: ActorRef<SessionMessage>,
-    place: Place,
+    place: SnapshotPlace,
     /// Gives the outcomes in a rerun, instead of the files.
     recording: Option<Arc<dyn Recording>>,
     taking: CancellationToken,
@@ -49,11 +49,11 @@ impl Actor for Snapshots {
         let World { workspace, recording, .. } = world;
         let home = workspace.user_folders.home.as_deref();
         let place = match (&workspace.remote, workspace.data.as_deref()) {
-            (Some(remote), _) => Place::There(Arc::clone(remote), right),
+            (Some(remote), _) => SnapshotPlace::There(Arc::clone(remote), right),
             (None, Some(data)) => {
-                Place::Here(Arc::new(Store::of_project(data, &workspace.worktree, home)))
+                SnapshotPlace::Here(Arc::new(Store::of_project(data, &workspace.worktree, home)))
             }
-            (None, None) => Place::Nowhere,
+            (None, None) => SnapshotPlace::Nowhere,
         };
         Ok(Keeping {
             owner,
@@ -88,7 +88,7 @@ impl Keeping {
             let Snapshot { tree, files, left_out } = snapshot;
             Files::Snapshotted { tree, files, left_out }
         };
-        if let Place::There(remote, right) = self.place.clone() {
+        if let SnapshotPlace::There(remote, right) = self.place.clone() {
             return self.work_there(of, failed, async move {
                 tokio::select! {
                     asked = remote.snapshot(&right, since.as_deref()) => Ok(taken(there(asked)?)),
@@ -104,7 +104,7 @@ impl Keeping {
 
     /// A restore is never aborted: half of it is worse than all or nothing.
     fn restore(&mut self, of: Seq, before: String, paths: Vec<Saved>) {
-        if let Place::There(remote, right) = self.place.clone()
+        if let SnapshotPlace::There(remote, right) = self.place.clone()
             && !paths.is_empty()
         {
             return self.work_there(of, not_restored, async move {
@@ -136,8 +136,8 @@ impl Keeping {
             return;
         }
         let store = match &self.place {
-            Place::Here(store) => Some(Arc::clone(store)),
-            Place::There(..) | Place::Nowhere => None,
+            SnapshotPlace::Here(store) => Some(Arc::clone(store)),
+            SnapshotPlace::There(..) | SnapshotPlace::Nowhere => None,
         };
         let tidied = store.clone();
         let work = move || done(work(store.as_deref()), failed);
@@ -174,7 +174,7 @@ impl Keeping {
         let owner = self.owner.clone();
         move |done: Option<Files>| {
             let event = done.unwrap_or_else(|| failed(Failure::internal("it failed unexpectedly")));
-            tell(&owner, vec![Fact::of(of, event)]);
+            tell(&owner, vec![Fact::for_intent(of, event)]);
         }
     }
 }
@@ -224,7 +224,7 @@ fn nowhere() -> Failure {
 /// The outcome of an intent whose worker has died.
 pub(crate) fn lost(of: Seq, restoring: bool) -> Fact {
     let failure = Failure::internal("the worker that keeps files died");
-    Fact::of(of, if restoring { not_restored(failure) } else { failed(failure) })
+    Fact::for_intent(of, if restoring { not_restored(failure) } else { failed(failure) })
 }
 
 fn failed(Failure { class, message }: Failure) -> Files {

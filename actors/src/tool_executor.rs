@@ -116,7 +116,7 @@ impl Running {
         let failed = unresolved(&call);
         let report = move |resolution: Option<Resolution>| {
             let resolution = Box::new(resolution.unwrap_or(failed));
-            tell(&owner, vec![Fact::of(of, Tool::Resolved(resolution))]);
+            tell(&owner, vec![Fact::for_intent(of, Tool::Resolved(resolution))]);
         };
         if let Some(recording) = self.recording.clone() {
             self.tasks.spawn(async move { recording.resolve(of, call).await }, report);
@@ -174,7 +174,7 @@ impl Running {
             deadline: Some(Instant::now() + Duration::from_millis(resolution.timeout)),
             progress: Arc::new(move |tail| {
                 let tail = secrets.hide(&tail).unwrap_or(tail);
-                tell(&progress, vec![Fact::of(of, Tool::Progressed { tail })]);
+                tell(&progress, vec![Fact::for_intent(of, Tool::Progressed { tail })]);
             }),
             elicit: elicit(myself, of, call),
         };
@@ -206,7 +206,7 @@ impl Running {
             span.in_scope(|| tracing::debug!("the call has ended"));
             let facts = match output {
                 Some(output) => outcome(of, name, output),
-                None => vec![Fact::of(of, Tool::Finished(Box::new(panicked(name))))],
+                None => vec![Fact::for_intent(of, Tool::Finished(Box::new(panicked(name))))],
             };
             tell(&owner, facts);
         });
@@ -224,7 +224,7 @@ impl Running {
         let mut asked =
             Event::from(Tool::ElicitationRequested { elicitation, from, message, wanted });
         run.secrets.redact(&mut asked);
-        tell(&self.owner, vec![Fact::of(of, asked)]);
+        tell(&self.owner, vec![Fact::for_intent(of, asked)]);
     }
 
     fn reply(&mut self, call: Seq, elicitation: u32, reply: ElicitationReply) {
@@ -339,8 +339,8 @@ fn hiding(workspace: &Arc<Workspace>, variables: &[(String, String)]) -> Arc<Wor
 }
 
 fn outcome(of: Seq, call: String, mut output: Output) -> Vec<Fact> {
-    let todos = output.todos.take().map(|todos| Fact::of(of, Todo::Updated { todos }));
-    let finished = Fact::of(of, Tool::Finished(Box::new(finished(call, output))));
+    let todos = output.todos.take().map(|todos| Fact::for_intent(of, Todo::Updated { todos }));
+    let finished = Fact::for_intent(of, Tool::Finished(Box::new(finished(call, output))));
     todos.into_iter().chain([finished]).collect()
 }
 
@@ -357,7 +357,7 @@ fn switched(
     finished: Finished,
     config: Option<TurnConfig>,
 ) {
-    let finished = Fact::of(of, Tool::Finished(Box::new(finished)));
+    let finished = Fact::for_intent(of, Tool::Finished(Box::new(finished)));
     let Some(config) = config else { return tell(owner, vec![finished]) };
     let outcome =
         SessionMessage::Outcome { config: Box::new(config), finished: Box::new(finished) };

@@ -62,7 +62,7 @@ impl WireRecord {
         file.write_all(text.as_bytes())?;
         fs::rename(&new, &self.path)?;
         let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        Ok(Some(Record { sha256: Sha256::of(text.as_bytes()), bytes }))
+        Ok(Some(Record { sha256: Sha256::digest(text.as_bytes()), bytes }))
     }
 
     fn finds(&self, text: &str) -> bool {

@@ -13,7 +13,7 @@ use leftfold_runtime::resolved_settings;
 pub(crate) fn agents(args: &cli::Agents) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
     let settings = resolved_settings::shown(&directory)?;
-    let agents = Agents::of(&settings);
+    let agents = Agents::from_settings(&settings);
     let lines: Vec<String> = match args.format {
         Format::Json => agents.iter().map(|known| format!("{}\n", as_json(known))).collect(),
         Format::Text => table(&agents.iter().map(row).collect::<Vec<_>>()),

@@ -118,7 +118,7 @@ impl Login<'_> {
         offers: Vec<SignInOffer>,
     ) -> anyhow::Result<Option<Choice>> {
         let provider = self.provider;
-        let row = sign_in::of(provider);
+        let row = sign_in::for_provider(provider);
         let no_sign_in = || Usage(format!("{provider} has no sign-in: store a key instead"));
         let by_plugins = offers.into_iter().map(|offer| {
             let SignInOffer { plugin, method, .. } = &offer;
@@ -317,7 +317,7 @@ fn checked(key: &str) -> Result<Secret, Usage> {
 
 fn logout(settings: &Settings, provider: &str) -> anyhow::Result<ExitCode> {
     let signed_in = settings.stored.sign_in(provider).is_some();
-    if let Some(row) = sign_in::of(provider).filter(|_| signed_in) {
+    if let Some(row) = sign_in::for_provider(provider).filter(|_| signed_in) {
         return leave(row);
     }
     if auth::forget(&model::environment, provider)? {
@@ -364,7 +364,7 @@ fn leave(row: &'static SignIn) -> anyhow::Result<ExitCode> {
 }
 
 fn list(settings: &Settings, format: Format) -> anyhow::Result<ExitCode> {
-    let stored = |summary: &ProviderSummary| settings.stored.of(&summary.name);
+    let stored = |summary: &ProviderSummary| settings.stored.for_provider(&summary.name);
     let summaries = settings.provider_summaries(&model::environment);
     let lines = summaries.iter().map(|summary| {
         let signed_in = settings.stored.tokens(&summary.name);

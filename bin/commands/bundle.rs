@@ -73,7 +73,7 @@ pub(super) fn make(
 ) -> anyhow::Result<String> {
     let mut bundle = format!("{FIRST}{lines}");
     for bytes in outputs {
-        let output = FullText { sha256: Sha256::of(&bytes), base64: base64(&bytes) };
+        let output = FullText { sha256: Sha256::digest(&bytes), base64: base64(&bytes) };
         let line = serde_json::to_string(&OutputLine { v: line::VERSION, output })?;
         bundle.push_str(&(line + "\n"));
         if bundle.len() > most {
@@ -176,7 +176,7 @@ impl Outputs {
         if bytes.len() as u64 > MAX_SPILL {
             bail!("the full text of an output has more than {} MiB", MAX_SPILL >> 20);
         }
-        if Sha256::of(&bytes) != *sha256 {
+        if Sha256::digest(&bytes) != *sha256 {
             bail!("the hash of the output is not {sha256}");
         }
         write_new(&self.folder.path().join(sha256.to_string()), &bytes)?;
@@ -254,7 +254,7 @@ pub(super) fn take_output(
 }
 
 fn last(before: &[u8]) -> String {
-    format!("{{\"v\":1,\"end\":\"{}\"}}\n", Sha256::of(before))
+    format!("{{\"v\":1,\"end\":\"{}\"}}\n", Sha256::digest(before))
 }
 
 /// The lines of a file without its last one, if the file is a bundle.

@@ -41,7 +41,8 @@ pub(crate) fn config(args: &Config) -> anyhow::Result<ExitCode> {
     );
     let mut redacted_view = redacted_view.map_err(model::usage)?;
     leftfold_runtime::warnings::print_once(&redacted_view.left_out);
-    redacted_view.add_approvals(approvals::of(&settings::worktree_of(&directory)).approved);
+    redacted_view
+        .add_approvals(approvals::for_worktree(&settings::worktree_of(&directory)).approved);
     let items = match &args.key {
         Some(key) => redacted_view.find(key).map_err(Usage)?,
         None => redacted_view.items.iter().collect(),

@@ -111,7 +111,7 @@ pub(super) fn page(history: &History, other: Option<&str>) -> anyhow::Result<Str
     let logs = |history: &History| -> Vec<(SessionId, Vec<Envelope>)> {
         history.sessions().map(|(session, events)| (session, events.to_vec())).collect()
     };
-    let mut run = leftfold_page::Run::of(logs(history))?;
+    let mut run = leftfold_page::Run::from_logs(logs(history))?;
     if let Some(other) = other {
         let (other, damage) = History::good(&super::place(other)?)?;
         if let Some(damage) = damage {
@@ -208,6 +208,6 @@ pub(super) fn remove_shared(session: SessionId) -> anyhow::Result<bool> {
 /// Events as lines. Each content is written once, before the first event that names it.
 fn lines(events: &[Envelope], unmasked: bool) -> String {
     let mut lines = Lines::default();
-    let mut of = |event| if unmasked { lines.unmasked(event) } else { lines.of(event) };
+    let mut of = |event| if unmasked { lines.unmasked(event) } else { lines.for_event(event) };
     events.iter().flat_map(&mut of).map(|line| line + "\n").collect()
 }

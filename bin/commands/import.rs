@@ -168,12 +168,12 @@ fn foreign(
     let directory = directory.unwrap_or_else(|| here.clone());
     let is_there = directory.is_dir();
     let at = transcript.items.first().map_or(0, |item| item.at.millis());
-    let hash = Sha256::of(format!("{} {} {text}", origin.name(), transcript.id).as_bytes());
+    let hash = Sha256::digest(format!("{} {} {text}", origin.name(), transcript.id).as_bytes());
     let mut random = [0; 16];
     random.copy_from_slice(&hash.as_bytes()[..16]);
     let session = SessionId::from_ulid(ulid::Ulid::from_parts(at, u128::from_be_bytes(random)));
     let worktree = if is_there { worktree_of(&directory) } else { directory.clone() };
-    let secrets = secrets::of(if is_there { &directory } else { &here });
+    let secrets = secrets::for_directory(if is_there { &directory } else { &here });
     let start = LogStart {
         session,
         parent: None,
@@ -253,7 +253,7 @@ fn read(lines: impl BufRead, name: &str, beside: &mut Beside) -> anyhow::Result<
         }
         match line::read(&text).map_err(|error| Usage(format!("{}: {error}", at())))? {
             Line::Payload { sha256, text } => {
-                if Sha256::of(text.as_bytes()) != sha256 {
+                if Sha256::digest(text.as_bytes()) != sha256 {
                     bail!(Usage(format!("{}: the hash of the text is not {sha256}", at())));
                 }
                 contents.insert(sha256, text.into());

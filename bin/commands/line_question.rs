@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn always_takes_a_second_line_on_a_terminal() {
-        let later = Instant::now() + 2 * leftfold_view::QUIET;
+        let later = Instant::now() + 2 * leftfold_view::QUIET_DELAY;
         let id = (SessionId::default(), 1);
         for (always, lines, expected) in [
             (true, &["a", "y"][..], Some(Answer::Always)),

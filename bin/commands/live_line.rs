@@ -13,9 +13,9 @@ use rustix::termios::tcgetwinsize;
 use super::pages;
 
 /// Work that takes less time shows no line.
-const LONG: Duration = Duration::from_secs(1);
+const LIVE_LINE_DELAY: Duration = Duration::from_secs(1);
 /// The time between two frames.
-const FRAME: Duration = Duration::from_millis(250);
+const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
@@ -53,7 +53,7 @@ impl LiveLine {
                     let Some(row) = row.upgrade() else { return };
                     locked(&row).draw(spinner);
                     drop(row);
-                    std::thread::sleep(FRAME);
+                    std::thread::sleep(FRAME_INTERVAL);
                 }
             });
             // Without the thread nothing is shown.
@@ -106,7 +106,7 @@ impl Row {
     fn draw(&mut self, spinner: &str) {
         let Some(Work { what, detail, since }) = &self.work else { return };
         let running = since.elapsed();
-        if running < LONG {
+        if running < LIVE_LINE_DELAY {
             return;
         }
         let columns = match tcgetwinsize(io::stderr()) {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use leftfold_events::Time;
 use leftfold_export::{Measured, Measurement, TelemetryOptions};
-use leftfold_postgres::{Address, Counts, Distribution, Metrics, Reader, Status};
+use leftfold_postgres::{Address, Counts, Distribution, Metrics, PostgresReader, Status};
 use leftfold_runtime::{Usage, note};
 
 use super::otlp::{Collector, options, variable};
@@ -120,7 +120,7 @@ impl Sender {
 /// Over a connection that lasts as long as this.
 async fn status(address: &Address) -> anyhow::Result<Status> {
     let address = address.clone();
-    let status = tokio::task::spawn_blocking(move || Reader::open(&address)?.status());
+    let status = tokio::task::spawn_blocking(move || PostgresReader::open(&address)?.status());
     Ok(status.await??)
 }
 

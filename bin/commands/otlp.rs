@@ -29,11 +29,11 @@ use super::whole_file;
 use crate::cli::Export;
 
 /// How often to look for new events.
-const POLL: Duration = Duration::from_secs(1);
+const EVENT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a message is sent before the collector counts as gone.
 const ATTEMPTS: u32 = 5;
 /// The longest wait that a collector can ask for.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 pub(crate) fn export(args: &Export) -> anyhow::Result<ExitCode> {
     if args.follow && !(args.send && args.all) {
@@ -84,7 +84,7 @@ fn telemetry(
     if let Some(damage) = damage {
         note(&format!("leftfold: {} is damaged and sent up to there: {damage}", place.session));
     }
-    Ok(Telemetry::of(&Run::masked(history.sessions()), options, sent))
+    Ok(Telemetry::from_run(&Run::masked(history.sessions()), options, sent))
 }
 
 pub(super) fn variable(name: &str) -> Option<String> {
@@ -279,7 +279,7 @@ impl Collector {
                     }
                     let asked = answer.headers().get(RETRY_AFTER).and_then(|it| it.to_str().ok());
                     if let Some(seconds) = asked.and_then(|text| text.parse().ok()) {
-                        wait = Duration::from_secs(seconds).min(LONGEST_WAIT);
+                        wait = Duration::from_secs(seconds).min(MAX_RETRY_DELAY);
                     }
                     status.to_string()
                 }
@@ -289,7 +289,7 @@ impl Collector {
                 bail!(Away(format!("{} does not take it: {problem}", endpoint.url)));
             }
             tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_RETRY_DELAY);
         }
         Ok(())
     }
@@ -326,7 +326,7 @@ impl Follower {
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         // each collector has its own cursors
         let urls = [&collector.traces, &collector.metrics].map(|it| it.as_ref().map(|it| &*it.url));
-        let name = Sha256::of(format!("{urls:?}").as_bytes()).to_string();
+        let name = Sha256::digest(format!("{urls:?}").as_bytes()).to_string();
         let file = folder.join(format!("{}.json", &name[..16]));
         let lock = File::create(file.with_extension("lock"))?;
         match lock.try_lock() {
@@ -360,7 +360,7 @@ impl Follower {
                     }
                 }
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(EVENT_POLL_INTERVAL).await;
         }
     }
 
@@ -386,7 +386,7 @@ impl Follower {
         let (history, _) = History::good(place)?;
         let sent = |session: SessionId| self.sent.get(&session).copied().unwrap_or_default();
         let run = Run::masked(history.sessions());
-        let telemetry = Telemetry::of(&run, &self.options, sent);
+        let telemetry = Telemetry::from_run(&run, &self.options, sent);
         if telemetry.is_empty() {
             return Ok(());
         }

@@ -13,9 +13,9 @@ use crate::cli::{Colour, Format, PageArgs};
 
 /// The codes of a colour or weight (SGR), from the terminal's own palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Face(&'static str);
+pub(crate) struct TextStyle(&'static str);
 
-impl Face {
+impl TextStyle {
     pub(crate) const PLAIN: Self = Self("");
     pub(crate) const BOLD: Self = Self("1");
     pub(crate) const DIM: Self = Self("2");
@@ -156,18 +156,18 @@ fn ignore_interrupts() -> Option<tokio::runtime::Runtime> {
 /// The lines of a unified diff.
 pub(crate) fn diff_line(line: &str) -> String {
     let heads = ["diff ", "--- ", "+++ ", "rename ", "new file", "deleted file", "Binary files "];
-    let face = if heads.iter().any(|head| line.starts_with(head)) {
-        Face::BOLD
+    let style = if heads.iter().any(|head| line.starts_with(head)) {
+        TextStyle::BOLD
     } else if line.starts_with("@@") {
-        Face::CYAN
+        TextStyle::CYAN
     } else if line.starts_with('+') {
-        Face::GREEN
+        TextStyle::GREEN
     } else if line.starts_with('-') {
-        Face::RED
+        TextStyle::RED
     } else {
-        Face::PLAIN
+        TextStyle::PLAIN
     };
-    face.paint(line)
+    style.paint(line)
 }
 
 /// The lines of a unified diff after four blanks.
@@ -184,29 +184,29 @@ pub(crate) fn event_line(line: &str) -> String {
     let Some((place, kind, rest)) = event_parts(line) else {
         let below = line.trim_start();
         let indent = &line[..line.len() - below.len()];
-        let face = if indent.is_empty() {
-            Face::PLAIN
+        let style = if indent.is_empty() {
+            TextStyle::PLAIN
         } else if below.starts_with('+') {
-            Face::GREEN
+            TextStyle::GREEN
         } else if below.starts_with('-') {
-            Face::RED
+            TextStyle::RED
         } else {
-            Face::DIM
+            TextStyle::DIM
         };
-        return format!("{indent}{}", face.paint(below));
+        return format!("{indent}{}", style.paint(below));
     };
     let is_wrong = ["failed", "lost", "cancelled"].iter().any(|end| kind.ends_with(end))
         || rest.trim_start().starts_with("deny ");
-    let face = match kind.split('.').next() {
-        _ if is_wrong => Face::RED,
-        Some("session" | "turn") => Face::BOLD,
-        Some("model") => Face::CYAN,
-        Some("tool") => Face::GREEN,
-        Some("permission") => Face::YELLOW,
-        Some("subagent") => Face::MAGENTA,
-        Some(_) | None => Face::BLUE,
+    let style = match kind.split('.').next() {
+        _ if is_wrong => TextStyle::RED,
+        Some("session" | "turn") => TextStyle::BOLD,
+        Some("model") => TextStyle::CYAN,
+        Some("tool") => TextStyle::GREEN,
+        Some("permission") => TextStyle::YELLOW,
+        Some("subagent") => TextStyle::MAGENTA,
+        Some(_) | None => TextStyle::BLUE,
     };
-    format!("{}{}{rest}", Face::DIM.paint(place), face.paint(kind))
+    format!("{}{}{rest}", TextStyle::DIM.paint(place), style.paint(kind))
 }
 
 /// Seq and time, the type, and the rest of an event's line.
@@ -224,25 +224,28 @@ fn event_parts(line: &str) -> Option<(&str, &str, &str)> {
 /// Lines in groups: a heading begins at the margin, and the rest is indented.
 pub(crate) fn grouped_line(line: &str) -> String {
     let is_heading = !line.starts_with(' ') && !line.is_empty();
-    if is_heading { Face::BOLD.paint(line) } else { line.to_owned() }
+    if is_heading { TextStyle::BOLD.paint(line) } else { line.to_owned() }
 }
 
 /// Lines that begin with a session's id.
 pub(crate) fn session_line(line: &str) -> String {
     match line.split_once("  ") {
         Some((id, rest)) if !id.is_empty() => {
-            let rest =
-                [("interrupted", Face::YELLOW), ("running", Face::GREEN), ("error", Face::RED)]
-                    .into_iter()
-                    .find_map(|(state, face)| {
-                        let (before, after) = rest.split_once(&format!("  {state} "))?;
-                        let state = face.paint(state);
-                        Some(format!("{before}  {state} {after}"))
-                    })
-                    .unwrap_or_else(|| rest.to_owned());
-            format!("{}  {rest}", Face::DIM.paint(id))
+            let rest = [
+                ("interrupted", TextStyle::YELLOW),
+                ("running", TextStyle::GREEN),
+                ("error", TextStyle::RED),
+            ]
+            .into_iter()
+            .find_map(|(state, style)| {
+                let (before, after) = rest.split_once(&format!("  {state} "))?;
+                let state = style.paint(state);
+                Some(format!("{before}  {state} {after}"))
+            })
+            .unwrap_or_else(|| rest.to_owned());
+            format!("{}  {rest}", TextStyle::DIM.paint(id))
         }
-        Some(_) | None => Face::DIM.paint(line),
+        Some(_) | None => TextStyle::DIM.paint(line),
     }
 }
 

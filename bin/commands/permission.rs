@@ -227,7 +227,7 @@ fn in_force(args: &PermissionCheck, workspace: &mut Workspace) -> anyhow::Result
     workspace.environment = settings.environment();
     workspace.shell.clone_from(&settings.shell_program);
     workspace.data = session_paths::data_dir().ok();
-    let agents = Agents::of(&settings);
+    let agents = Agents::from_settings(&settings);
     let mut rules = rules::defaults();
     let of_machine = leftfold_runtime::sandbox::options(&settings);
     rules.extend(sandbox::default_rules(Some(&of_machine)));
@@ -251,7 +251,7 @@ fn in_force(args: &PermissionCheck, workspace: &mut Workspace) -> anyhow::Result
         placed.into_iter().map(|list| list.into_iter().map(|(rule, _)| rule).collect()).collect();
     restrictions.extend(agents::about_tool(agent, &said, &args.permission).map(|rule| vec![rule]));
     rules.extend(said);
-    let approved = approvals::of(&workspace.worktree).approved;
+    let approved = approvals::for_worktree(&workspace.worktree).approved;
     let sandbox = Some(of_machine);
     let options = Options { restrictions, approved, sandbox, sources, ..Options::default() };
     Ok(TurnConfig { rules, options, ..TurnConfig::default() })

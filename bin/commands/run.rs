@@ -61,7 +61,7 @@ pub(crate) fn run(args: Run) -> anyhow::Result<ExitCode> {
 /// The project of that session, or the one here.
 fn project(place: Option<&SessionPlace>) -> anyhow::Result<Project> {
     if let Some(place) = place {
-        return Project::of(place);
+        return Project::for_session(place);
     }
     let directory = std::env::current_dir()?;
     let worktree = leftfold_config::worktree_of(&directory);
@@ -140,7 +140,7 @@ pub(crate) fn unrevert(args: &Unrevert) -> anyhow::Result<ExitCode> {
 
 fn turn_of(session: &str, args: &TurnArgs, task: Task) -> anyhow::Result<ExitCode> {
     let place = super::place_to_change(session)?;
-    let project = Project::of(&place)?;
+    let project = Project::for_session(&place)?;
     turn(place, &project, args, task)
 }
 
@@ -156,7 +156,8 @@ pub(crate) fn fork(args: Fork) -> anyhow::Result<ExitCode> {
     )?;
     let Some(prompt) = prompt else { return super::print(&format!("{}\n", fork.session)) };
     let session = fork.session;
-    let taken = Project::of(&fork).and_then(|project| take(Some(fork), &project, prompt, &turn));
+    let taken =
+        Project::for_session(&fork).and_then(|project| take(Some(fork), &project, prompt, &turn));
     taken.map_err(|error| match client::is_locked(&error) {
         // A fork with a prompt runs only the turn of that prompt.
         true => error.context(format!(

@@ -92,8 +92,12 @@ fn write_beside(folder: &Path, salvaged: &Salvaged) -> std::io::Result<Beside> {
     };
     for rescued in salvaged.sessions.iter().filter(|session| !session.beside.is_empty()) {
         let mut lines = Lines::default();
-        let text: String =
-            rescued.beside.iter().flat_map(|event| lines.of(event)).map(|l| l + "\n").collect();
+        let text: String = rescued
+            .beside
+            .iter()
+            .flat_map(|event| lines.for_event(event))
+            .map(|l| l + "\n")
+            .collect();
         let what = format!("{} events of {}", rescued.beside.len(), rescued.session);
         put(format!("{}.jsonl", rescued.session), text.as_bytes(), what)?;
     }

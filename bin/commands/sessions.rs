@@ -41,8 +41,8 @@ fn list(only: &ListArgs, args: &Sessions) -> anyhow::Result<ExitCode> {
     roots.truncate(only.limit.unwrap_or(usize::MAX));
     let mut costs = Costs::default();
     let lines = roots.iter().map(|(store, head)| match args.format {
-        Format::Json => described(store, head, costs.of(store, head)).to_string() + "\n",
-        Format::Text => line(store, head, costs.of(store, head)),
+        Format::Json => described(store, head, costs.for_session(store, head)).to_string() + "\n",
+        Format::Text => line(store, head, costs.for_session(store, head)),
     });
     pages::page(&args.page, args.format, &lines.collect::<String>(), pages::session_line)
 }

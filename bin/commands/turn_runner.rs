@@ -346,7 +346,7 @@ impl TurnRunner {
         let read = || Reader::open(&self.place.store)?.read(self.place.session, 1);
         let view = match open.is_empty() {
             true => SessionView::default(),
-            false => SessionView::of(&read().unwrap_or_default()),
+            false => SessionView::from_events(&read().unwrap_or_default()),
         };
         for (of, access) in open {
             let id = (self.client.session, of);
@@ -361,7 +361,7 @@ impl TurnRunner {
     fn ask_all_of(&mut self, child: SessionId, resumed: Seq) {
         let read = || Reader::open(&self.place.store)?.read(child, 1);
         let Ok(events) = read().inspect_err(|error| tracing::warn!("{error}")) else { return };
-        let (state, view) = (fold(&events), SessionView::of(&events));
+        let (state, view) = (fold(&events), SessionView::from_events(&events));
         for (of, _) in state.questions().into_iter().filter(|(of, _)| *of < resumed) {
             if let Some(question) = view.question(of).cloned() {
                 let question = OpenQuestion { id: (child, of), ..question };

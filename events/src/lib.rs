@@ -35,7 +35,7 @@ pub mod verify;
 pub use event::{Envelope, Event, Fact, Notes};
 pub use id::{MessageId, NotASessionId, Seq, SessionId};
 pub use json::Json;
-pub use next::{ApprovalRefused, Repeatable, admits, children, delay, may_approve, next};
+pub use next::{ApprovalRefused, Repeatable, admits, children, may_approve, next};
 pub use payload::{Payload, Sha256};
 pub use request::Request;
 pub use secrets::Secrets;

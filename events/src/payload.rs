@@ -11,7 +11,7 @@ use sha2::Digest;
 pub struct Sha256([u8; 32]);
 
 impl Sha256 {
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn digest(bytes: &[u8]) -> Self {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
@@ -85,7 +85,7 @@ pub struct Payload {
 impl Payload {
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
-        Self { sha256: Sha256::of(text.as_bytes()), text }
+        Self { sha256: Sha256::digest(text.as_bytes()), text }
     }
 
     pub fn sha256(&self) -> Sha256 {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn hex_round_trips() {
-        let sha = Sha256::of(b"abc");
+        let sha = Sha256::digest(b"abc");
         assert!(sha.to_string().starts_with("ba7816bf"));
         assert_eq!(Sha256::from_hex(&sha.to_string()), Some(sha));
         assert_eq!(Sha256::from_hex("ba78"), None);

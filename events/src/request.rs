@@ -61,7 +61,7 @@ impl Request {
 
     pub fn sha256(&self) -> Sha256 {
         // serialising these types to memory cannot fail
-        Sha256::of(&serde_json::to_vec(self).unwrap_or_default())
+        Sha256::digest(&serde_json::to_vec(self).unwrap_or_default())
     }
 }
 

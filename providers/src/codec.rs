@@ -282,7 +282,7 @@ mod tests {
                     }
                     let (body, sha256) = codec.next_body(&request);
                     assert!(body == codec.body(&request), "{text}\n{end}");
-                    assert_eq!(sha256, Sha256::of(&body));
+                    assert_eq!(sha256, Sha256::digest(&body));
                     let kept: Option<(Wire, Encoded)> = request.encoded.take();
                     continued += kept.as_ref().map_or(0, |(_, kept)| kept.read());
                     kept.into_iter().for_each(|kept| request.encoded.keep(kept));

@@ -21,7 +21,7 @@ use crate::reading::Reading;
 use crate::stream::StreamEvent;
 
 /// How long a connection may take to end a body whose answer is complete.
-const LONGEST_DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The headers with the server's id of a request, and the longest id that is kept.
 const REQUEST_IDS: [&str; 3] = ["request-id", "x-request-id", "x-amzn-requestid"];
@@ -270,7 +270,7 @@ impl Recorder {
 async fn drain(mut response: Response) {
     let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
     // if the server continues to send, the connection is closed
-    let _ = tokio::time::timeout(LONGEST_DRAIN, rest).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
 }
 
 /// Waits for the next byte, up to a limit.

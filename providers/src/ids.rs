@@ -82,7 +82,7 @@ fn within(id: &str, longest: usize, shaped: impl Fn() -> String) -> String {
 
 /// A text of `digits` hexadecimal digits that depends on the id.
 fn hash(id: &str, digits: usize) -> String {
-    Sha256::of(id.as_bytes()).to_string().chars().take(digits).collect()
+    Sha256::digest(id.as_bytes()).to_string().chars().take(digits).collect()
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ pub use leftfold_oauth::SignIn;
 #[cfg(any(debug_assertions, test))]
 pub use leftfold_request_checks::Fault;
 pub use served::{AccountModel, account_models, served};
-pub use spans::{Place, Span};
+pub use spans::{RequestPlace, Span};
 pub use stream::{Extra, Provider, StreamEvent};
 
 /// Every wire format, in the order in which lists show them.

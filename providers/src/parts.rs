@@ -42,7 +42,7 @@ impl AnswerPart {
 /// The parts of an answer in a format that does not mark their ends: a part ends when another
 /// begins.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct AnswerParts {
     open: Option<(AnswerPart, String)>,
     /// Number of parts opened so far. It numbers their ids.
     count: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Parts {
     signature: Option<&'static str>,
 }
 
-impl Parts {
+impl AnswerParts {
     /// Sets the signature of reasoning that comes without one.
     pub(crate) fn sign(&mut self, signature: Option<&'static str>) {
         self.signature = signature;
@@ -128,12 +128,12 @@ pub(crate) fn is_model_fault(reason: &str) -> bool {
 
 /// The failure for an error that a server reports within its answer.
 pub(crate) fn reported(provider: &str, error: &Value) -> StreamEvent {
-    StreamEvent::Failed(Failure::in_stream(provider, &Details::of(error)))
+    StreamEvent::Failed(Failure::in_stream(provider, &Details::from_value(error)))
 }
 
 /// The failure for an object that is no event of the wire format but has an error's message; `None` if it has none.
 pub(crate) fn bare_error(provider: &str, value: &Value) -> Option<StreamEvent> {
-    let details = Details::of(value);
+    let details = Details::from_value(value);
     let is_error = value.is_object() && !details.message.is_empty();
     is_error.then(|| StreamEvent::Failed(Failure::in_stream(provider, &details)))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use crate::errors::Failure;
 
 /// How long before its end a credential is replaced.
-const MARGIN: Duration = Duration::from_secs(4 * 60);
+const REFRESH_MARGIN: Duration = Duration::from_secs(4 * 60);
 
 /// From when on, and how long, a credential is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Lifetime {
 
     /// Whether it lasts long enough for a request that starts now.
     fn is_fresh(self, now: SystemTime) -> bool {
-        let margin = MARGIN.min(self.length / 4);
+        let margin = REFRESH_MARGIN.min(self.length / 4);
         self.got + self.length.saturating_sub(margin) > now
     }
 

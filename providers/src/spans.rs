@@ -16,12 +16,12 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub at: Range<usize>,
-    pub place: Place,
+    pub place: RequestPlace,
 }
 
 /// A piece of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum RequestPlace {
     /// A block of the system prompt.
     System(usize),
     Tools,
@@ -37,7 +37,7 @@ pub enum Place {
     Unknown,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RequestPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System(block) => write!(f, "system.{block}"),
@@ -68,7 +68,7 @@ pub(crate) fn spans(request: &Request, encode: impl Fn(&Request) -> Vec<u8>) -> 
     walk.value(&real, Some(&marked), "", None);
     if walk.at != body.len() {
         // an encoder that does not write compact JSON: nothing can be told
-        return vec![Span { at: 0..body.len(), place: Place::Unknown }];
+        return vec![Span { at: 0..body.len(), place: RequestPlace::Unknown }];
     }
     walk.spans
 }
@@ -76,11 +76,11 @@ pub(crate) fn spans(request: &Request, encode: impl Fn(&Request) -> Vec<u8>) -> 
 /// The texts of a request that were marked, and the short ones that are found by their value.
 #[derive(Default)]
 struct Marks {
-    texts: Vec<(Place, String)>,
+    texts: Vec<(RequestPlace, String)>,
     /// Ids, names and signatures, which encoders read: they stay as they are.
-    known: HashMap<String, Place>,
+    known: HashMap<String, RequestPlace>,
     /// Keys and values of options, and those of arguments that are no texts.
-    members: Vec<(String, Value, Place)>,
+    members: Vec<(String, Value, RequestPlace)>,
     max_output: u64,
 }
 
@@ -88,29 +88,29 @@ impl Marks {
     fn request(&mut self, request: &Request) -> Request {
         let mut marked = request.clone();
         self.max_output = request.max_output;
-        self.leaves(Place::Options, &request.options.value(), "");
-        self.known.insert(request.cache_key.clone(), Place::CacheKey);
-        self.known.insert(request.model.id.clone(), Place::Model);
+        self.leaves(RequestPlace::Options, &request.options.value(), "");
+        self.known.insert(request.cache_key.clone(), RequestPlace::CacheKey);
+        self.known.insert(request.model.id.clone(), RequestPlace::Model);
         for (block, text) in marked.system.iter_mut().enumerate() {
-            self.mark(Place::System(block), text);
+            self.mark(RequestPlace::System(block), text);
         }
         for (at, message) in marked.messages.iter_mut().enumerate() {
             match message {
                 RequestMessage::User { parts } => {
                     for (index, part) in Arc::make_mut(parts).iter_mut().enumerate() {
-                        let place = Place::Message(at, index);
+                        let place = RequestPlace::Message(at, index);
                         self.know(place, part.mime.iter().chain(&part.name));
                         self.mark(place, &mut part.text);
                     }
                 }
                 RequestMessage::Assistant { parts } => {
                     for (index, part) in Arc::make_mut(parts).iter_mut().enumerate() {
-                        self.answer(Place::Message(at, index), part);
+                        self.answer(RequestPlace::Message(at, index), part);
                     }
                 }
                 RequestMessage::Tool { results } => {
                     for (index, result) in Arc::make_mut(results).iter_mut().enumerate() {
-                        let place = Place::Message(at, index);
+                        let place = RequestPlace::Message(at, index);
                         self.know(place, [&result.call, &result.name]);
                         let mut output = result.output.to_string();
                         self.mark(place, &mut output);
@@ -126,7 +126,7 @@ impl Marks {
         marked
     }
 
-    fn answer(&mut self, place: Place, part: &mut AssistantPart) {
+    fn answer(&mut self, place: RequestPlace, part: &mut AssistantPart) {
         match part {
             AssistantPart::Text { text } => self.mark(place, text),
             AssistantPart::Reasoning { text, signature, .. } => {
@@ -147,7 +147,7 @@ impl Marks {
         }
     }
 
-    fn arguments(&mut self, place: Place, value: &mut Value) {
+    fn arguments(&mut self, place: RequestPlace, value: &mut Value) {
         match value {
             Value::String(text) => self.mark(place, text),
             Value::Array(items) => {
@@ -160,7 +160,7 @@ impl Marks {
         }
     }
 
-    fn texts_of(&mut self, place: Place, value: &Value) {
+    fn texts_of(&mut self, place: RequestPlace, value: &Value) {
         match value {
             Value::String(text) => self.know(place, [text]),
             Value::Array(items) => items.iter().for_each(|item| self.texts_of(place, item)),
@@ -171,7 +171,7 @@ impl Marks {
         }
     }
 
-    fn leaves(&mut self, place: Place, value: &Value, key: &str) {
+    fn leaves(&mut self, place: RequestPlace, value: &Value, key: &str) {
         match value {
             Value::Object(members) => {
                 members.iter().for_each(|(key, member)| self.leaves(place, member, key));
@@ -183,14 +183,14 @@ impl Marks {
         }
     }
 
-    fn know<'a>(&mut self, place: Place, texts: impl IntoIterator<Item = &'a String>) {
+    fn know<'a>(&mut self, place: RequestPlace, texts: impl IntoIterator<Item = &'a String>) {
         for text in texts {
             self.known.entry(text.clone()).or_insert(place);
         }
     }
 
     /// Replaces a text by its mark. Blank texts stay: encoders leave them out.
-    fn mark(&mut self, place: Place, text: &mut String) {
+    fn mark(&mut self, place: RequestPlace, text: &mut String) {
         if text.trim().is_empty() {
             return;
         }
@@ -208,31 +208,40 @@ struct Walk {
 impl Walk {
     /// Adds the bytes of `real`, whose counterpart in the marked body is `marked`. `key` is the name of the member
     /// that it is in, `within` the place of everything below it.
-    fn value(&mut self, real: &Value, marked: Option<&Value>, key: &str, within: Option<Place>) {
+    fn value(
+        &mut self,
+        real: &Value,
+        marked: Option<&Value>,
+        key: &str,
+        within: Option<RequestPlace>,
+    ) {
         match real {
             Value::Object(members) => {
-                self.add("{", Place::Format);
+                self.add("{", RequestPlace::Format);
                 for (index, (name, member)) in members.iter().enumerate() {
                     if index > 0 {
-                        self.add(",", Place::Format);
+                        self.add(",", RequestPlace::Format);
                     }
-                    let below =
-                        if key.is_empty() && name == "tools" { Some(Place::Tools) } else { within };
-                    self.add(&format!("{}:", json(name)), below.unwrap_or(Place::Format));
+                    let below = if key.is_empty() && name == "tools" {
+                        Some(RequestPlace::Tools)
+                    } else {
+                        within
+                    };
+                    self.add(&format!("{}:", json(name)), below.unwrap_or(RequestPlace::Format));
                     let marked = marked.and_then(|marked| marked.get(name));
                     self.value(member, marked, name, below);
                 }
-                self.add("}", Place::Format);
+                self.add("}", RequestPlace::Format);
             }
             Value::Array(items) => {
-                self.add("[", Place::Format);
+                self.add("[", RequestPlace::Format);
                 for (index, item) in items.iter().enumerate() {
                     if index > 0 {
-                        self.add(",", Place::Format);
+                        self.add(",", RequestPlace::Format);
                     }
                     self.value(item, marked.and_then(|marked| marked.get(index)), key, within);
                 }
-                self.add("]", Place::Format);
+                self.add("]", RequestPlace::Format);
             }
             Value::String(text) => {
                 let marked = marked.and_then(Value::as_str);
@@ -250,10 +259,10 @@ impl Walk {
         marked: Option<&str>,
         real: &Value,
         key: &str,
-        within: Option<Place>,
+        within: Option<RequestPlace>,
     ) {
         let pieces = marked.map(|marked| self.pieces(text, marked));
-        self.add("\"", Place::Format);
+        self.add("\"", RequestPlace::Format);
         match (within, pieces) {
             (Some(place), _) => self.add(inner(&json(text)), place),
             (None, Some(Some(pieces))) => {
@@ -268,15 +277,16 @@ impl Walk {
             }
             (None, _) => {
                 let known = self.place(real, key);
-                let place = if known == Place::Format { Place::Unknown } else { known };
+                let place =
+                    if known == RequestPlace::Format { RequestPlace::Unknown } else { known };
                 self.add(inner(&json(text)), place);
             }
         }
-        self.add("\"", Place::Format);
+        self.add("\"", RequestPlace::Format);
     }
 
     /// Cuts a text at the marks of its counterpart; `None`: there is no mark.
-    fn pieces(&self, text: &str, marked: &str) -> Option<Vec<(String, Place)>> {
+    fn pieces(&self, text: &str, marked: &str) -> Option<Vec<(String, RequestPlace)>> {
         let mut pieces = Vec::new();
         let (mut rest, mut left) = (marked, text);
         let mut first = None;
@@ -292,7 +302,7 @@ impl Walk {
                 // the encoder has changed the text: all of it counts as the first piece
                 return Some(vec![(text.to_owned(), first?)]);
             };
-            pieces.push((before.to_owned(), Place::Format));
+            pieces.push((before.to_owned(), RequestPlace::Format));
             pieces.push((form.clone(), *place));
             (rest, left) = (after, tail);
         }
@@ -300,30 +310,33 @@ impl Walk {
         if left != rest {
             return Some(vec![(text.to_owned(), first)]);
         }
-        pieces.push((left.to_owned(), Place::Format));
+        pieces.push((left.to_owned(), RequestPlace::Format));
         Some(pieces)
     }
 
     /// The place of a value that is the same in both bodies.
-    fn place(&self, value: &Value, key: &str) -> Place {
-        let is_it = |(name, known, _): &&(String, Value, Place)| name == key && known == value;
+    fn place(&self, value: &Value, key: &str) -> RequestPlace {
+        let is_it =
+            |(name, known, _): &&(String, Value, RequestPlace)| name == key && known == value;
         if let Some((_, _, place)) = self.marks.members.iter().find(is_it) {
             return *place;
         }
         match value {
-            Value::String(text) => self.marks.known.get(text).copied().unwrap_or(Place::Format),
+            Value::String(text) => {
+                self.marks.known.get(text).copied().unwrap_or(RequestPlace::Format)
+            }
             Value::Number(number) if number.as_u64() == Some(self.marks.max_output) => {
-                Place::MaxOutput
+                RequestPlace::MaxOutput
             }
             Value::Number(_)
             | Value::Null
             | Value::Bool(_)
             | Value::Array(_)
-            | Value::Object(_) => Place::Format,
+            | Value::Object(_) => RequestPlace::Format,
         }
     }
 
-    fn add(&mut self, bytes: &str, place: Place) {
+    fn add(&mut self, bytes: &str, place: RequestPlace) {
         if bytes.is_empty() {
             return;
         }

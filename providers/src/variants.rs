@@ -15,7 +15,7 @@ const BUDGETS: [(&str, u64); 4] =
 
 /// The variants of the model `id` on `wire` at `vendor` (see [`crate::vendor`]): their names, and
 /// the options that each adds.
-pub fn of(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
+pub fn for_model(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
     let efforts = match catalog::model(wire, vendor, id).map(|model| model.thinking) {
         Some(Thinking::Efforts(efforts)) => efforts,
         Some(Thinking::Budget) => return BUDGETS.into_iter().map(budget).collect(),
@@ -25,14 +25,22 @@ pub fn of(wire: Wire, vendor: &str, id: &str) -> Vec<(&'static str, Value)> {
     efforts.iter().map(|name| (*name, wire.protocol().effort(name))).collect()
 }
 
-/// As [`of`], with the efforts that a list names for a model that the catalog does not have. Anthropic's own form of an
+/// As [`for_model`], with the efforts that a list names for a model that the catalog does not have. Anthropic's own form of an
 /// effort is for its own models alone.
-pub fn of_listed(wire: Wire, vendor: &str, id: &str, efforts: &[String]) -> Vec<(String, Value)> {
+pub fn for_listed_model(
+    wire: Wire,
+    vendor: &str,
+    id: &str,
+    efforts: &[String],
+) -> Vec<(String, Value)> {
     let is_unknown = catalog::model(wire, vendor, id).is_none() && wire != Wire::ANTHROPIC;
     if is_unknown && !efforts.is_empty() {
         return efforts.iter().map(|name| (name.clone(), wire.protocol().effort(name))).collect();
     }
-    of(wire, vendor, id).into_iter().map(|(name, options)| (name.to_owned(), options)).collect()
+    for_model(wire, vendor, id)
+        .into_iter()
+        .map(|(name, options)| (name.to_owned(), options))
+        .collect()
 }
 
 /// The options of the variant that is nearest to an effort: the strongest that is not stronger, else the weakest. `None`:
@@ -41,7 +49,7 @@ pub(crate) fn nearest(wire: Wire, vendor: &str, id: &str, effort: &str) -> Optio
     const EFFORTS: [&str; 6] = ["minimal", "low", "medium", "high", "xhigh", "max"];
     let strength = |effort: &str| EFFORTS.iter().position(|known| *known == effort);
     let wanted = strength(effort)?;
-    let known = of(wire, vendor, id).into_iter();
+    let known = for_model(wire, vendor, id).into_iter();
     let mut known: Vec<(usize, Value)> =
         known.filter_map(|(name, options)| Some((strength(name)?, options))).collect();
     known.sort_by_key(|(strength, _)| *strength);
@@ -60,7 +68,8 @@ mod tests {
     #[test]
     fn models_that_think_have_variants_of_their_wire() {
         let high = |wire, id: &str| {
-            let found = of(wire, "generic", id).into_iter().find(|(name, _)| *name == "high");
+            let found =
+                for_model(wire, "generic", id).into_iter().find(|(name, _)| *name == "high");
             found.map_or(Value::Null, |(_, options)| options)
         };
         let adaptive = json!({ "thinking": { "type": "adaptive" }, "effort": "high" });
@@ -86,7 +95,7 @@ mod tests {
     #[test]
     fn each_model_has_the_efforts_that_its_vendor_lists() {
         let names = |wire, vendor, id| -> Vec<&str> {
-            of(wire, vendor, id).into_iter().map(|(name, _)| name).collect()
+            for_model(wire, vendor, id).into_iter().map(|(name, _)| name).collect()
         };
         let to_max = ["low", "medium", "high", "xhigh", "max"];
         let responses = Wire::OPENAI_RESPONSES;

@@ -234,7 +234,7 @@ fn record_fault(dir: &Path, outcome: &Envelope) -> Option<SpillFault> {
     let path = files::wire_record(dir, outcome.session, outcome.of?);
     let what = match fs::read(&path) {
         Err(_) => "pruned",
-        Ok(bytes) if Sha256::of(&bytes) == record.sha256 => return None,
+        Ok(bytes) if Sha256::digest(&bytes) == record.sha256 => return None,
         Ok(_) => "changed",
     };
     let (session, seq) = (outcome.session, outcome.seq);
@@ -256,5 +256,5 @@ pub fn full_text(dir: &Path, spill: &Spill) -> Result<Vec<u8>, &'static str> {
         return Err("changed");
     }
     let bytes = fs::read(path).map_err(|_| "pruned")?;
-    if Sha256::of(&bytes) == spill.sha256 { Ok(bytes) } else { Err("changed") }
+    if Sha256::digest(&bytes) == spill.sha256 { Ok(bytes) } else { Err("changed") }
 }

@@ -149,11 +149,11 @@ fn contents(events: &[Envelope]) -> HashMap<Seq, Vec<(Sha256, Arc<str>)>> {
 fn own(engine: &dyn ReadEngine, session: SessionId) -> Result<Vec<StoredEvent>, Damage> {
     let found = engine.events(session, 0).map(|event| {
         event.map_err(|fault| match fault {
-            EventFault::Damage { seq, what, .. } => what.of(session, seq),
+            EventFault::Damage { seq, what, .. } => what.into_damage(session, seq),
             EventFault::OtherSchema { seq, found } => {
                 Damage::event(session, seq, chain::other_schema(found))
             }
-            EventFault::Unplaced(what) => what.of(session, 1),
+            EventFault::Unplaced(what) => what.into_damage(session, 1),
         })
     });
     found.collect()

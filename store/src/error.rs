@@ -60,7 +60,7 @@ impl ContentFault {
         Self(Box::new(Damage { is_away: true, ..Damage::db(what) }))
     }
 
-    pub(crate) fn of(self, session: SessionId, seq: Seq) -> Damage {
+    pub(crate) fn into_damage(self, session: SessionId, seq: Seq) -> Damage {
         Damage { session: Some(session), seq: Some(seq), ..*self.0 }
     }
 

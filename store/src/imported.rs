@@ -116,7 +116,7 @@ fn write(dir: &Path, note: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The database of the store is away.
 pub fn imported(dir: &Path, log: &[Envelope]) -> Result<Seq, Error> {
-    Ok(match Imports::of(dir)?.0 {
+    Ok(match Imports::for_store(dir)?.0 {
         Some(noted) => noted.iter().map(|noted| noted.reaches(log)).max().unwrap_or_default(),
         None => log.last().map_or(0, |event| event.seq),
     })
@@ -128,7 +128,7 @@ pub fn imported(dir: &Path, log: &[Envelope]) -> Result<Seq, Error> {
 /// # Errors
 /// The database of the store is away.
 pub fn accepted_steps(dir: &Path, log: &[Envelope]) -> Result<BTreeSet<Seq>, Error> {
-    let imports = Imports::of(dir)?.0.unwrap_or_default();
+    let imports = Imports::for_store(dir)?.0.unwrap_or_default();
     let of_log = imports.iter().filter(|noted| noted.fits(log));
     Ok(of_log.flat_map(|noted| noted.accepted.iter().copied()).collect())
 }
@@ -140,7 +140,7 @@ pub struct Imports(Option<Vec<Noted>>);
 impl Imports {
     /// # Errors
     /// The database of the store is away.
-    pub fn of(dir: &Path) -> Result<Self, Error> {
+    pub fn for_store(dir: &Path) -> Result<Self, Error> {
         let notes = match database::reader(dir)? {
             Some(engine) => Ok(engine.import_notes().map_err(|fault| fault.into_error(dir))?),
             None => read_file(dir).map_err(|error| error.to_string()),
@@ -225,7 +225,7 @@ impl Noted {
 }
 
 fn hash(schema: u8, event: &Envelope) -> Result<Sha256, String> {
-    Ok(Sha256::of(&encode_as(schema, event)?))
+    Ok(Sha256::digest(&encode_as(schema, event)?))
 }
 
 #[cfg(test)]
@@ -297,7 +297,7 @@ mod tests {
         fs::create_dir(dir.join(FILE)).unwrap();
         copy(&dir, &to).unwrap();
         assert_eq!(imported(&to, &log(id(1), 1, 9)).unwrap(), 9);
-        assert!(Imports::of(&to).unwrap().covers(&log(id(1), 1, 1)[0]));
+        assert!(Imports::for_store(&to).unwrap().covers(&log(id(1), 1, 1)[0]));
     }
 
     #[test]
@@ -327,9 +327,9 @@ mod tests {
     fn the_note_covers_the_imported_events_of_its_sessions() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        assert!(!Imports::of(dir).unwrap().covers(&log(id(1), 1, 1)[0]));
+        assert!(!Imports::for_store(dir).unwrap().covers(&log(id(1), 1, 1)[0]));
         note(dir, id(1), &log(id(1), 1, 5), Vec::new());
-        let imports = Imports::of(dir).unwrap();
+        let imports = Imports::for_store(dir).unwrap();
         for (session, seq, covered) in [(1, 5, true), (1, 6, false), (2, 5, false)] {
             assert_eq!(imports.covers(&log(id(session), seq, seq)[0]), covered);
         }

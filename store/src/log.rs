@@ -352,7 +352,9 @@ impl Log {
         }
         let text = match cached {
             Some(text) => text,
-            None if Sha256::of(payload.text().as_bytes()) == sha256 => Arc::clone(payload.text()),
+            None if Sha256::digest(payload.text().as_bytes()) == sha256 => {
+                Arc::clone(payload.text())
+            }
             None => {
                 let why = format!("payload {sha256} comes without its contents");
                 return Err(self.unstorable(event, why));

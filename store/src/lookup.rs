@@ -76,7 +76,7 @@ pub(crate) fn first_seq(engine: &dyn ReadEngine, session: SessionId) -> Option<S
 pub(crate) fn holds(engine: &dyn ReadEngine, head: &Head) -> Result<(), Damage> {
     let damage = |what: String| Damage::event(head.session, head.seq, what);
     let found = engine.peek(head.session, head.seq);
-    match found.map_err(|fault| fault.of(head.session, head.seq))? {
+    match found.map_err(|fault| fault.into_damage(head.session, head.seq))? {
         Some(found) if found.seq == head.seq && found.link == head.chain => Ok(()),
         Some(found) if found.seq == head.seq => Err(damage(
             "this is not the event that was acknowledged: the head's link differs".into(),

@@ -49,7 +49,7 @@ impl OpenStore {
 
     /// The part of a head that an engine of many nodes keeps for quotas.
     pub(crate) fn usage(&self, head: &Head) -> Option<DayUse> {
-        head.summary.as_ref().filter(|_| self.engine.is_shared()).map(DayUse::of)
+        head.summary.as_ref().filter(|_| self.engine.is_shared()).map(DayUse::from_summary)
     }
 
     /// Removes the own events of sessions whose logs are not in use.

@@ -43,7 +43,7 @@ pub(crate) fn fill(
         let text = match cache.get(sha256) {
             Some(text) => text,
             None => load(sha256).map_err(|flaw| {
-                let damage = flaw.of(session, seq);
+                let damage = flaw.into_damage(session, seq);
                 Damage { what: format!("payload {sha256}: {}", damage.what), ..damage }
             })?,
         };
@@ -56,7 +56,7 @@ pub(crate) fn fill(
 /// Reads the contents with this hash, and compares it.
 pub(crate) fn load(engine: &dyn ReadEngine, sha256: Sha256) -> Result<Arc<str>, ContentFault> {
     let bytes = engine.payload(sha256)?.ok_or_else(|| ContentFault::db("it is missing"))?;
-    if Sha256::of(&bytes) != sha256 {
+    if Sha256::digest(&bytes) != sha256 {
         return Err(ContentFault::db("the contents have another hash"));
     }
     let text = String::from_utf8(bytes).map_err(|e| ContentFault::db(e.to_string()))?;

@@ -41,7 +41,7 @@ pub fn visit(
 }
 
 /// A view of a store as it is now. It takes no lock and changes nothing. It reads a private copy, or
-/// what [`Reader::of`] was given.
+/// what [`Reader::from_engine`] was given.
 #[derive(Debug)]
 pub struct Reader {
     dir: PathBuf,
@@ -55,13 +55,13 @@ impl Reader {
     /// open it, [`Error::Io`] if it cannot be copied.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         match database::reader(dir)? {
-            Some(engine) => Ok(Self::of(engine, dir)),
-            None => Ok(Self::of(Arc::new(Records::copy_of(dir)?), dir)),
+            Some(engine) => Ok(Self::from_engine(engine, dir)),
+            None => Ok(Self::from_engine(Arc::new(Records::copy_of(dir)?), dir)),
         }
     }
 
     /// Reads what an engine keeps. `dir` has the files of the sessions: full texts and records.
-    pub fn of(engine: Arc<dyn ReadEngine>, dir: &Path) -> Self {
+    pub fn from_engine(engine: Arc<dyn ReadEngine>, dir: &Path) -> Self {
         Self { dir: dir.to_owned(), engine, cache: Cache::default() }
     }
 

@@ -163,7 +163,7 @@ impl<'a> EncodedScan<'a> {
         let lineage = match lineage(source.engine, session) {
             Ok(lineage) => lineage,
             Err(fault) => {
-                let damage = fault.of(session, 1);
+                let damage = fault.into_damage(session, 1);
                 return Box::new(std::iter::once(Err(ScanFault::Damage(damage))));
             }
         };
@@ -209,7 +209,7 @@ impl<'a> EncodedScan<'a> {
                 return true;
             }
             Err(EventFault::Unplaced(what)) => {
-                let damage = what.of(session, self.expected.unwrap_or(1));
+                let damage = what.into_damage(session, self.expected.unwrap_or(1));
                 self.out.push_back(Err(ScanFault::Damage(damage)));
                 return true;
             }
@@ -217,7 +217,7 @@ impl<'a> EncodedScan<'a> {
                 (seq, None, ScanFault::OtherSchema { session, seq, found })
             }
             Err(EventFault::Damage { seq, link, what }) => {
-                (seq, link, ScanFault::Damage(what.of(session, seq)))
+                (seq, link, ScanFault::Damage(what.into_damage(session, seq)))
             }
         };
         self.gap(seq);
@@ -259,7 +259,7 @@ impl<'a> EncodedScan<'a> {
                     self.wrong(seq, format!("it is a fork of {from} at {at}, which is missing"));
                 }
                 Err(fault) => {
-                    let damage = fault.of(self.session, seq);
+                    let damage = fault.into_damage(self.session, seq);
                     let what = format!(
                         "it cannot be told which event it was forked from: {}",
                         damage.what

@@ -169,7 +169,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`], [`Error::Database`], or the other store cannot be read.
     pub fn copy_notes(&self, from: &Path, sessions: &[SessionId]) -> Result<(), Error> {
-        let notes = Imports::of(from)?.lines(sessions);
+        let notes = Imports::for_store(from)?.lines(sessions);
         if notes.is_empty() { Ok(()) } else { self.0.engine.note_imports(&notes) }
     }
 

@@ -22,7 +22,7 @@ impl Used {
         let mut used = Self::default();
         let summaries = heads.into_iter().filter_map(|head| head.summary.as_ref());
         for summary in summaries.filter(|summary| summary.worktree == worktree) {
-            used.add(DayUse::of(summary).on(day));
+            used.add(DayUse::from_summary(summary).on(day));
         }
         used
     }
@@ -46,7 +46,7 @@ pub struct DayUse {
 }
 
 impl DayUse {
-    pub fn of(summary: &Summary) -> Self {
+    pub fn from_summary(summary: &Summary) -> Self {
         let is_subagent = summary.parent.is_some();
         // a wrong number in a log must not make every sum wrong
         let cost = if summary.last_cost.is_finite() { summary.last_cost.max(0.0) } else { 0.0 };
@@ -68,7 +68,7 @@ impl DayUse {
 
 /// The hash by which engines know a project. Paths have no limit that a key of a database has.
 pub fn project(worktree: &str) -> Sha256 {
-    Sha256::of(worktree.as_bytes())
+    Sha256::digest(worktree.as_bytes())
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn cost(cost: f64) -> Model {
-        let (usage, body_sha256) = (Usage::default(), Sha256::of(b""));
+        let (usage, body_sha256) = (Usage::default(), Sha256::digest(b""));
         Model::Finished { finish: Finish::Stop, usage, cost, body_sha256 }
     }
 

@@ -73,7 +73,7 @@ fn more_sessions_than_files_may_be_open_are_all_answered() {
         limited.arg(node.get_program()).args(node.get_args());
         limited.current_dir(site.project()).env_clear();
         limited.envs(node.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let mut editor = Editor::of(limited);
+        let mut editor = Editor::from_command(limited);
         let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
         editor.result(initialized);
         let sessions: Vec<String> = (0..many).map(|n| session(&mut editor, &site, n)).collect();

@@ -208,7 +208,7 @@ fn a_session_whose_node_can_not_be_reached_is_not_loaded() {
 #[test]
 fn a_prompt_that_can_not_be_made_durable_is_answered_with_an_error() {
     let site = Site::scripted(&script(json!([says("Hello."), says("Hello.")])));
-    let mut editor = Editor::of(site.limited(&["node"], "-f 800"));
+    let mut editor = Editor::from_command(site.limited(&["node"], "-f 800"));
     let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
     editor.result(initialized);
     let sessions = [editor.session(&site), editor.session(&site)];

@@ -660,8 +660,8 @@ fn configurations(site: &Site, texts: &mut BTreeMap<String, Value>) -> Value {
                             // its positions depend on the length of paths: `sessions::explain` checks them
                             assert!(options.remove("sources").is_some(), "{options:?}");
                         }
-                        let key =
-                            Sha256::of(value.to_string().as_bytes()).to_string()[..12].to_owned();
+                        let key = Sha256::digest(value.to_string().as_bytes()).to_string()[..12]
+                            .to_owned();
                         texts.insert(key.clone(), value);
                         config.insert(field.into(), json!(key));
                     }

@@ -439,7 +439,7 @@ impl State {
 }
 
 fn challenge(verifier: &str) -> String {
-    let hash = Sha256::of(verifier.as_bytes()).to_string();
+    let hash = Sha256::digest(verifier.as_bytes()).to_string();
     let bytes =
         (0..hash.len()).step_by(2).map(|at| u8::from_str_radix(&hash[at..at + 2], 16).unwrap());
     BASE64_URL_SAFE_NO_PAD.encode(bytes.collect::<Vec<u8>>())

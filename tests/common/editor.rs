@@ -37,11 +37,11 @@ impl Editor {
 
     /// A node before `initialize`.
     pub fn raw(site: &Site, args: &[&str]) -> Self {
-        Self::of(site.command(&[&["node"], args].concat()))
+        Self::from_command(site.command(&[&["node"], args].concat()))
     }
 
     /// A node before `initialize`, started by this command.
-    pub fn of(mut command: Command) -> Self {
+    pub fn from_command(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         let mut live = Live::start(command);
         let input = Some(live.input());

@@ -84,7 +84,10 @@ impl Log {
     fn replied(&mut self, of: Seq, finish: Finish) {
         let usage = Usage { input: self.tokens, output: 200, ..Usage::default() };
         let body_sha256 = Sha256::default();
-        self.append(Fact::of(of, Model::Finished { finish, usage, cost: 0.01, body_sha256 }));
+        self.append(Fact::for_intent(
+            of,
+            Model::Finished { finish, usage, cost: 0.01, body_sha256 },
+        ));
     }
 
     fn step(&mut self) {
@@ -95,7 +98,7 @@ impl Log {
             self.tokens = 1_000;
             self.replied(request, Finish::Stop);
             let summary = "What was done so far. ".repeat(100);
-            return self.append(Fact::of(of, Compaction::Finished { summary }));
+            return self.append(Fact::for_intent(of, Compaction::Finished { summary }));
         }
         // a turn does not end with reasoning alone
         let thinks = n.is_multiple_of(3) && !n.is_multiple_of(30);
@@ -104,7 +107,7 @@ impl Log {
             let text = "I look at the next file, for the test reads it. ".repeat(1 + n % 5);
             let signature = (kind == PartKind::Reasoning).then(|| "c2lnbmF0dXJl".repeat(20));
             let part = StreamedPart { id: "0".into(), kind, text, signature, redacted: false };
-            self.append(Fact::of(request, Model::Streamed { parts: vec![part] }));
+            self.append(Fact::for_intent(request, Model::Streamed { parts: vec![part] }));
         }
         self.tokens += 200;
         if n.is_multiple_of(30) {
@@ -115,7 +118,7 @@ impl Log {
                 Json::parse(&format!(r#"{{"filePath":"src/file{n}.rs","offset":{index}}}"#));
             let (id, input) = (format!("call_{n}_{index}"), input.unwrap());
             let call = CallSpec { id, name: "read".into(), input: input.clone() };
-            self.append(Fact::of(request, Tool::Called { call }));
+            self.append(Fact::for_intent(request, Tool::Called { call }));
             self.resolve(n, input);
         }
         self.replied(request, Finish::ToolCalls);
@@ -142,7 +145,7 @@ impl Log {
             kind: CallKind::Plain,
         };
         let of = self.open(PendingKind::Check).unwrap();
-        self.append(Fact::of(of, Tool::Resolved(Box::new(resolution))));
+        self.append(Fact::for_intent(of, Tool::Resolved(Box::new(resolution))));
     }
 
     fn finish(&mut self, n: usize) {
@@ -163,6 +166,6 @@ impl Log {
             spill: None,
             attachments: Vec::new(),
         })));
-        self.append(Fact::of(of, event));
+        self.append(Fact::for_intent(of, event));
     }
 }

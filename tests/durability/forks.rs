@@ -205,7 +205,7 @@ impl Tree {
         self.play(child, steps);
         let cost = self.sessions[child].spent() - before;
         let answer = "found it".to_owned();
-        Fact::of(spawned, child_ended(id, answer, EndReason::Completed, cost))
+        Fact::for_intent(spawned, child_ended(id, answer, EndReason::Completed, cost))
     }
 
     fn write(&self, dir: &Path) {

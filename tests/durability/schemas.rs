@@ -85,7 +85,7 @@ fn continued(name: &str, kill: Option<&str>, schema: u8, tally: &Tally) -> Vec<S
     scenario.site = in_schema(scenario.site, 3);
     let site = &scenario.site;
     if kill.is_some() {
-        Act::resume(true).of("last").play(site, None).with(0);
+        Act::resume(true).for_session("last").play(site, None).with(0);
     }
     for act in rest {
         act.play(site, None).with(act.code);

@@ -69,7 +69,7 @@ fn clients_behind_a_load_balancer_get_every_answer() {
     let serve = |at: usize| {
         let mut command = site.command(&["serve", "--port", &ports[at].to_string()]);
         command.env("LEFTFOLD_HOME", site.path(&format!("node-{at}")));
-        Served::of(command)
+        Served::from_command(command)
     };
     let mut servers = vec![serve(0), serve(1)];
     let attached = format!("http://127.0.0.1:{}", balancer(ports));

@@ -464,7 +464,7 @@ fn serve(site: &Site, url: &str, home: &str) -> (Served, u16) {
     let port = free_port();
     let mut command = site.command(&["serve", "--port", &port.to_string()]);
     command.env("LEFTFOLD_HOME", site.path(home)).env("LEFTFOLD_STORE", url);
-    (Served::of(command), port)
+    (Served::from_command(command), port)
 }
 
 fn exported(site: &Site, session: &str) -> Vec<(String, Value)> {

@@ -439,7 +439,7 @@ fn a_server_begins_sessions_at_its_executor() {
     let serve = |home| {
         let mut command = server(&site, home);
         command.args(["--executor", "build"]);
-        Served::of(command)
+        Served::from_command(command)
     };
     let (one, other) = (serve("one"), serve("other"));
     let workspace = site.path("workspace");

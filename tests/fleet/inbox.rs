@@ -29,7 +29,7 @@ fn at(site: &Site, home: &str, args: &[&str]) -> Command {
 }
 
 fn node(site: &Site, home: &str) -> Editor {
-    let mut editor = Editor::of(at(site, home, &["node"]));
+    let mut editor = Editor::from_command(at(site, home, &["node"]));
     let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
     editor.result(initialized);
     editor
@@ -255,7 +255,7 @@ fn a_server_serves_the_sessions_of_another_one() {
     let replies = json!([says("One."), says("Two."), bash("true"), says("Three."), sleep]);
     let (site, schema) = site(cluster, replies);
     let site = site.setting("/permission", json!({ "bash": { "*": "allow", "true": "ask" } }));
-    let server = |home| Served::of(at(&site, home, &["serve", "--port", "0"]));
+    let server = |home| Served::from_command(at(&site, home, &["serve", "--port", "0"]));
     let (owner, other) = (server("a"), server("b"));
     let mut feed = other.feed(None);
     let session = owner.session();

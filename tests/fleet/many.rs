@@ -108,7 +108,7 @@ fn many_sessions_work_on_three_nodes_and_change_them() {
     let start = |home: String| {
         let mut command = site.command(&["node"]);
         command.env("LEFTFOLD_HOME", site.path(&home));
-        let mut editor = Editor::of(command);
+        let mut editor = Editor::from_command(command);
         let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
         editor.result(initialized);
         editor

@@ -46,7 +46,7 @@ impl Node<'_> {
     fn start(&self) {
         let mut command = self.site.command(&["serve", "--port", &self.port.to_string()]);
         command.env("LEFTFOLD_HOME", self.site.path(&self.home));
-        *self.served.lock().unwrap() = Some(Served::of(command));
+        *self.served.lock().unwrap() = Some(Served::from_command(command));
     }
 
     fn signal(&self, signal: Signal) {

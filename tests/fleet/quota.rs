@@ -28,7 +28,7 @@ fn a_quota_counts_the_sessions_of_all_nodes() {
     };
     let run = |home: &str, args: &[&str]| -> Ran { Live::start(command(home, args)).wait() };
 
-    let mut owner = Editor::of(command("a", &["node"]));
+    let mut owner = Editor::from_command(command("a", &["node"]));
     let initialized = owner.ask("initialize", json!({ "protocolVersion": 1 }));
     owner.result(initialized);
     let owned = owner.session(&site);
@@ -43,7 +43,7 @@ fn a_quota_counts_the_sessions_of_all_nodes() {
     run("b", &["run", "--session", &owned, "Third."]).with(4).saying(&[used]);
     let prompt = owner.prompt(&owned, "Third.");
     assert_eq!(owner.error(prompt)["code"], -32602);
-    let server = Served::of(command("c", &["serve", "--port", "0"]));
+    let server = Served::from_command(command("c", &["serve", "--port", "0"]));
     let session = server.session();
     let parts = json!({ "parts": [{ "type": "text", "text": "Third." }] });
     let answered = server.post(&format!("/session/{session}/message"), parts);

@@ -35,7 +35,7 @@ fn site_on(url: &str, replies: Value) -> Site {
 fn editor(site: &Site, home: &str) -> Editor {
     let mut command = site.command(&["node"]);
     command.env("LEFTFOLD_HOME", site.path(home));
-    let mut editor = Editor::of(command);
+    let mut editor = Editor::from_command(command);
     let initialized = editor.ask("initialize", json!({ "protocolVersion": 1 }));
     editor.result(initialized);
     editor
@@ -166,7 +166,7 @@ fn a_session_that_waits_for_a_lease_keeps_no_other_one_waiting() {
     let mut command = site.command(&["node"]);
     command.env("LEFTFOLD_HOME", site.path("b"));
     command.env("LEFTFOLD_STORE", format!("{url}&lease={}", LEASE.as_secs()));
-    let mut next = Editor::of(command);
+    let mut next = Editor::from_command(command);
     let begun = Instant::now();
     let initialized = next.ask("initialize", json!({ "protocolVersion": 1 }));
     next.result(initialized);

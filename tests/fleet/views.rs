@@ -27,7 +27,7 @@ fn servers(cluster: &Cluster) -> (Site, String, [Served; 2]) {
 fn serve(site: &Site, home: &str) -> Served {
     let mut command = site.command(&["serve", "--port", "0"]);
     command.env("LEFTFOLD_HOME", site.path(home));
-    Served::of(command)
+    Served::from_command(command)
 }
 
 /// Whether all prompts of the session, and as many answers, are shown.
@@ -80,7 +80,7 @@ fn an_observer_at_a_node_where_the_session_rested_sees_what_goes_on_elsewhere() 
     let (site, schema, [_, b]) = servers(cluster);
     let mut command = site.command(&["node"]);
     command.env("LEFTFOLD_HOME", site.path("c"));
-    let mut c = Editor::of(command);
+    let mut c = Editor::from_command(command);
     let initialized = c.ask("initialize", json!({ "protocolVersion": 1 }));
     c.result(initialized);
     let new = |c: &mut Editor| {

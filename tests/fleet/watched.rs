@@ -34,7 +34,7 @@ fn a_page_and_an_observer_see_every_event_while_a_node_and_the_database_die() {
     let server = |home: &str| {
         let mut command = site.command(&["serve", "--port", "0"]);
         command.env("LEFTFOLD_HOME", site.path(home));
-        Served::of(command)
+        Served::from_command(command)
     };
     let (owner, watched, third) = (server("a"), server("b"), server("c"));
     let mut observe = site.command(&["observe", "--all", "--format", "json"]);

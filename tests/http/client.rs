@@ -72,10 +72,10 @@ impl Answered {
 
 impl Served {
     pub(crate) fn start(site: &Site) -> Self {
-        Self::of(site.command(&["serve", "--port", "0"]))
+        Self::from_command(site.command(&["serve", "--port", "0"]))
     }
 
-    pub(crate) fn of(command: Command) -> Self {
+    pub(crate) fn from_command(command: Command) -> Self {
         let mut live = Live::start(command);
         let Some(line) = live.line() else {
             panic!("the server ended before it said where it listens: {:?}", live.wait())

@@ -23,8 +23,13 @@ fn files_are_served_beside_the_api() {
     site.file("web/.secret", "hidden");
     site.file("outside.txt", "outside");
     std::os::unix::fs::symlink("../outside.txt", folder.join("link.txt")).unwrap();
-    let server =
-        Served::of(site.command(&["serve", "--port", "0", "--web", folder.to_str().unwrap()]));
+    let server = Served::from_command(site.command(&[
+        "serve",
+        "--port",
+        "0",
+        "--web",
+        folder.to_str().unwrap(),
+    ]));
     let page = [("accept", "text/html,*/*")];
     for path in ["/", "/index.html", "/session/ses_x/view", "/L3Byb2plY3Q/session"] {
         let answer = server.request("GET", path, &page, None);
@@ -72,7 +77,7 @@ fn unknown_requests_are_forwarded_without_credentials() {
     let site = site.env("HTTP_PROXY", "http://127.0.0.1:1").env("NO_PROXY", "*");
     let behind = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/app/", behind.local_addr().unwrap());
-    let mut server = Served::of(site.command(&["serve", "--port", "0", "--web", &url]));
+    let mut server = Served::from_command(site.command(&["serve", "--port", "0", "--web", &url]));
     let seen = std::thread::spawn(move || {
         let (stream, _) = behind.accept().unwrap();
         let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);

@@ -79,7 +79,8 @@ fn a_password_is_needed_where_others_can_come() {
     assert!(refused.stderr.contains("LEFTFOLD_SERVER_PASSWORD"), "{refused:?}");
 
     let site = site.env("LEFTFOLD_SERVER_PASSWORD", "secret");
-    let mut server = Served::of(site.command(&["serve", "--hostname", "0.0.0.0", "--port", "0"]));
+    let mut server =
+        Served::from_command(site.command(&["serve", "--hostname", "0.0.0.0", "--port", "0"]));
     let answer = server.get("/session");
     assert_eq!(answer.status, 401);
     assert!(answer.headers.contains("www-authenticate: basic realm="), "{answer:?}");

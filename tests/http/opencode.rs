@@ -138,7 +138,7 @@ fn sdk(version: &str) {
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
         if said["restart"] == true {
             server.kill();
-            server = Served::of(site.command(&["serve", "--port", &port]));
+            server = Served::from_command(site.command(&["serve", "--port", &port]));
             std::io::Write::write_all(&mut input, b"go on\n").unwrap();
         } else if said["cut"] == true {
             proxy.cut_while_the_turn_ends(&server);
@@ -247,7 +247,7 @@ fn run_attach() {
     let cut_off = server.get("/session").ok()[0]["id"].as_str().unwrap().to_owned();
     let port = server.port.to_string();
     server.kill();
-    let server = Served::of(site.command(&["serve", "--port", &port]));
+    let server = Served::from_command(site.command(&["serve", "--port", &port]));
     killed.signal(rustix::process::Signal::TERM);
     killed.wait();
     let ran = run_attached(&peers, &site, &server, &["--session", &cut_off, "say hello"]);
@@ -418,7 +418,7 @@ fn attach_together_and_again() {
 
     first.send("run two").until("Permission required").until("echo ran-two");
     server.kill();
-    let server = Served::of(site.command(&["serve", "--port", &port.to_string()]));
+    let server = Served::from_command(site.command(&["serve", "--port", &port.to_string()]));
     // the terminals connect again by themselves
     first.allow().until("It ran too.");
     second.until("It ran too.");

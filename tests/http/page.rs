@@ -228,7 +228,7 @@ fn the_live_page_in_a_browser() {
     let Some(peers) = Peers::installed() else { return };
     let site = site().env("LEFTFOLD_SERVER_PASSWORD", "secret");
     let serve = |port: &str| {
-        let mut server = Served::of(site.command(&["serve", "--port", port]));
+        let mut server = Served::from_command(site.command(&["serve", "--port", port]));
         server.login = Some(LOGIN.to_owned());
         server
     };

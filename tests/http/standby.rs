@@ -90,10 +90,10 @@ fn requests_through_a_second_server_are_checked_by_its_own_rules() {
     let site = site();
     let first = Served::start(&site);
     let page = "https://app.example";
-    let second = Served::of(site.command(&["serve", "--port", "0", "--cors", page]));
+    let second = Served::from_command(site.command(&["serve", "--port", "0", "--cors", page]));
     let mut command = site.command(&["serve", "--port", "0"]);
     command.env("LEFTFOLD_SERVER_PASSWORD", "secret");
-    let mut locked = Served::of(command);
+    let mut locked = Served::from_command(command);
     let status = |server: &Served, headers: &[(&str, &str)]| {
         server.request("GET", "/session", headers, None).status
     };
@@ -134,7 +134,7 @@ fn a_second_server_has_its_own_front_end_and_directory() {
     let first = Served::start(&site);
     let folder = site.project().join("web");
     let args = ["serve", "--port", "0", "--web", "web", "--directory", "web"];
-    let second = Served::of(site.command(&args));
+    let second = Served::from_command(site.command(&args));
     assert!(first.get("/").body.contains("<title>Leftfold</title>"));
     assert_eq!(second.get("/").body, "<p>a page</p>");
     let of = |server: &Served| server.get("/path").ok()["directory"].clone();

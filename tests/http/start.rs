@@ -76,7 +76,7 @@ fn a_socket_of_systemd_is_used() {
         format!("exec 3<&{}; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"", listener.as_raw_fd());
     let program = program().display().to_string();
     let args = ["-c", &line, "bash", &program, "serve", "--hostname", "0.0.0.0", "--port", "1"];
-    let server = Served::of(like(&site, "bash", &args));
+    let server = Served::from_command(like(&site, "bash", &args));
     assert_eq!(server.port, listener.local_addr().unwrap().port());
     assert_eq!(server.get("/global/health").ok()["healthy"], true);
     server.end();

@@ -26,7 +26,8 @@ fn the_web_app() {
     let web = std::iter::from_fn(|| files.line())
         .find_map(|line| Some(line.split_once(" listening on ")?.1.trim().to_owned()))
         .expect("OpenCode says where it listens");
-    let serve = |port: &str| Served::of(site.command(&["serve", "--port", port, "--web", &web]));
+    let serve =
+        |port: &str| Served::from_command(site.command(&["serve", "--port", port, "--web", &web]));
     let mut server = serve("0");
     let port = server.port.to_string();
 

@@ -37,7 +37,7 @@ fn bundle(site: &Site) -> String {
 
 /// The bundle with another last line, which fits.
 fn sealed(lines: &str) -> String {
-    format!("{lines}{{\"v\":1,\"end\":\"{}\"}}\n", Sha256::of(lines.as_bytes()))
+    format!("{lines}{{\"v\":1,\"end\":\"{}\"}}\n", Sha256::digest(lines.as_bytes()))
 }
 
 /// The lines without the last one.
@@ -186,7 +186,8 @@ fn hostile_full_outputs_are_refused_and_nothing_is_left() {
         sealed(&events)
     };
     let output = |text: &[u8]| {
-        let output = json!({ "sha256": Sha256::of(text), "base64": leftfold_tools::base64(text) });
+        let output =
+            json!({ "sha256": Sha256::digest(text), "base64": leftfold_tools::base64(text) });
         json!({ "v": 1, "output": output })
     };
     let (large, other) = (output(&vec![b'x'; (32 << 20) + 1]), output(b"other"));

@@ -70,7 +70,7 @@ fn tools_are_listed_with_names_that_every_model_takes() {
 #[test]
 fn a_tool_whose_name_is_shortened_can_be_called() {
     let server = "s".repeat(70);
-    let hash = Sha256::of(format!("{server}\0echo").as_bytes()).to_string();
+    let hash = Sha256::digest(format!("{server}\0echo").as_bytes()).to_string();
     let name = format!("{}_{}", &server[..55], &hash[..8]);
     let site = site(&[(&name, json!({ "text": "hello" }))], "");
     let site = site.setting("/mcp", json!({ server: mcp::local(SERVER, "") }));

@@ -10,7 +10,7 @@ use common::{Answer, Ran, Recorded, Server, Site, Split, all, only};
 use leftfold_events::Time;
 use serde_json::{Value, json};
 
-use super::wire_bedrock::{Part, bare, good, header, is_signed_for, refused, reply};
+use super::wire_bedrock::{ReplyPart, bare, good, header, is_signed_for, refused, reply};
 
 const REGION: &str = "eu-central-1";
 const ROLE: &str = "arn:aws:iam::123456789012:role/dev";
@@ -189,7 +189,7 @@ fn number(request: &Recorded) -> usize {
 }
 
 fn reads() -> Answer {
-    Answer::Bytes(reply(&[Part::Read("t1", "a.txt")]), Split::Whole)
+    Answer::Bytes(reply(&[ReplyPart::Read("t1", "a.txt")]), Split::Whole)
 }
 
 /// A site whose profile `dev` has these settings.

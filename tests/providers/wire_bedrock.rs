@@ -24,24 +24,24 @@ fn delta(index: usize, delta: &Value) -> Vec<u8> {
 }
 
 /// A part of a reply.
-pub(super) enum Part {
+pub(super) enum ReplyPart {
     Text(&'static str),
     Thought(&'static str, &'static str),
     Read(&'static str, &'static str),
 }
 
 /// A reply without its end.
-fn begun(parts: &[Part]) -> Vec<u8> {
+fn begun(parts: &[ReplyPart]) -> Vec<u8> {
     let mut bytes = event("messageStart", &json!({ "role": "assistant" }));
     for (index, part) in parts.iter().enumerate() {
         match part {
-            Part::Text(text) => bytes.extend(delta(index, &json!({ "text": text }))),
-            Part::Thought(text, signature) => {
+            ReplyPart::Text(text) => bytes.extend(delta(index, &json!({ "text": text }))),
+            ReplyPart::Thought(text, signature) => {
                 for content in [json!({ "text": text }), json!({ "signature": signature })] {
                     bytes.extend(delta(index, &json!({ "reasoningContent": content })));
                 }
             }
-            Part::Read(id, path) => {
+            ReplyPart::Read(id, path) => {
                 let start = json!({ "toolUse": { "toolUseId": id, "name": "read" } });
                 let start = json!({ "contentBlockIndex": index, "start": start });
                 bytes.extend(event("contentBlockStart", &start));
@@ -56,8 +56,8 @@ fn begun(parts: &[Part]) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn reply(parts: &[Part]) -> Vec<u8> {
-    let calls = parts.iter().any(|part| matches!(part, Part::Read(..)));
+pub(super) fn reply(parts: &[ReplyPart]) -> Vec<u8> {
+    let calls = parts.iter().any(|part| matches!(part, ReplyPart::Read(..)));
     let reason = if calls { "tool_use" } else { "end_turn" };
     let usage = json!({ "inputTokens": 7, "outputTokens": 5, "totalTokens": 16,
         "cacheReadInputTokens": 4, "cacheWriteInputTokens": 3 });
@@ -66,7 +66,7 @@ pub(super) fn reply(parts: &[Part]) -> Vec<u8> {
 }
 
 pub(super) fn good(text: &'static str) -> Answer {
-    Answer::Bytes(reply(&[Part::Text(text)]), Split::Whole)
+    Answer::Bytes(reply(&[ReplyPart::Text(text)]), Split::Whole)
 }
 
 pub(super) fn refused(status: u16, kind: &str, message: &str) -> Answer {
@@ -115,8 +115,8 @@ pub(super) fn is_signed_for(service: &str, request: &Recorded, secret: &str, reg
     // every byte of the path that is not plain is encoded once more
     let path = path.replace('%', "%25");
     let canonical =
-        format!("POST\n{path}\n{query}\n{lines}\n{signed}\n{}", Sha256::of(&request.bytes));
-    let hash = Sha256::of(canonical.as_bytes());
+        format!("POST\n{path}\n{query}\n{lines}\n{signed}\n{}", Sha256::digest(&request.bytes));
+    let hash = Sha256::digest(canonical.as_bytes());
     let text = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hash}");
     let mut key = format!("AWS4{secret}").into_bytes();
     for step in [date, region, service, "aws4_request", &text] {
@@ -169,13 +169,13 @@ fn site(server: &Server) -> Site {
 fn tool_turn(split: Split) -> (Site, Server, Vec<Value>) {
     let replies = [
         reply(&[
-            Part::Thought("Zuerst lesen – 👀", "c2lnbmF0dXJl"),
-            Part::Text("Ich lese: «ä€𝄞»."),
-            Part::Read("tooluse_1", "größe.txt"),
-            Part::Read("tooluse_2", "b.txt"),
+            ReplyPart::Thought("Zuerst lesen – 👀", "c2lnbmF0dXJl"),
+            ReplyPart::Text("Ich lese: «ä€𝄞»."),
+            ReplyPart::Read("tooluse_1", "größe.txt"),
+            ReplyPart::Read("tooluse_2", "b.txt"),
         ]),
-        reply(&[Part::Text("Fertig 🐘")]),
-        reply(&[Part::Text("Gern.")]),
+        reply(&[ReplyPart::Text("Fertig 🐘")]),
+        reply(&[ReplyPart::Text("Gern.")]),
     ];
     let answers = replies.map(|reply| Answer::Bytes(reply, split)).into_iter().collect();
     let server = serve("eu-central-1", answers);
@@ -244,7 +244,7 @@ fn what_passes_is_asked_for_again() {
         &[(":exception-type", "throttlingException"), (":message-type", "exception")],
         json!({ "message": "Too many tokens, please wait" }).to_string().as_bytes(),
     );
-    let once = [Part::Text("Once upon")];
+    let once = [ReplyPart::Text("Once upon")];
     let mut damaged = reply(&once);
     let last = damaged.len() - 1;
     damaged[last] ^= 1;

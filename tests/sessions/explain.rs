@@ -23,7 +23,7 @@ fn every_request_is_rebuilt_to_the_byte_and_says_where_it_comes_from() {
     assert_eq!(requests.len(), 3);
     for request in &requests {
         let bytes = explained(&site, &request["seq"], &["--request"]);
-        let hash = Sha256::of(bytes.as_bytes()).to_string();
+        let hash = Sha256::digest(bytes.as_bytes()).to_string();
         assert_eq!(request["data"]["request_sha256"], hash);
         assert_eq!(report(&site, &request["seq"])["sha256"]["recorded"], hash);
     }

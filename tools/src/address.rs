@@ -37,7 +37,7 @@ const fn v4(a: u8, b: u8, c: u8, d: u8) -> IpAddr {
 }
 
 impl AddressKind {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub(crate) fn from_address(address: IpAddr) -> Self {
         if METADATA.contains(&address) {
             return Self::Metadata;
         }
@@ -45,7 +45,7 @@ impl AddressKind {
             IpAddr::V4(address) if is_special(address) => Self::Private,
             IpAddr::V4(_) => Self::Public,
             IpAddr::V6(address) => match embedded(address) {
-                Some(inner) => Self::of(IpAddr::V4(inner)),
+                Some(inner) => Self::from_address(IpAddr::V4(inner)),
                 None if is_global(address) => Self::Public,
                 None => Self::Private,
             },
@@ -132,7 +132,7 @@ pub(crate) fn check(url: &Url, private: bool) -> Result<(), Error> {
 /// The kind of a host that is known without a lookup.
 fn literal(host: &str) -> Option<AddressKind> {
     if let Ok(address) = host.trim_matches(['[', ']']).parse() {
-        return Some(AddressKind::of(address));
+        return Some(AddressKind::from_address(address));
     }
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     let below = |domain: &str| {

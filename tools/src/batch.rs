@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use leftfold_events::Json;
 use leftfold_events::event::{BatchCall, CallKind, Class};
 use leftfold_events::state::Outcome;
-use leftfold_events::state::batch::Part;
+use leftfold_events::state::batch::BatchPart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -88,9 +88,9 @@ fn entry(at: usize, Item { tool, parameters }: &Item) -> Entry {
 }
 
 /// Joins the results of the entries. `parts` are the calls that ran, in order.
-pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
+pub(crate) fn gather(entries: &[Entry], parts: Vec<BatchPart>) -> Output {
     let mut parts = parts.into_iter();
-    let results: Vec<Part> = entries.iter().map(|entry| result(entry, &mut parts)).collect();
+    let results: Vec<BatchPart> = entries.iter().map(|entry| result(entry, &mut parts)).collect();
     let done = results.iter().filter(|part| !part.outcome.is_error).count();
     let mut text = String::new();
     for (at, part) in results.iter().enumerate() {
@@ -122,8 +122,8 @@ pub(crate) fn gather(entries: &[Entry], parts: Vec<Part>) -> Output {
     }
 }
 
-fn result(entry: &Entry, ran: &mut impl Iterator<Item = Part>) -> Part {
-    let failed = |why: &str| Part {
+fn result(entry: &Entry, ran: &mut impl Iterator<Item = BatchPart>) -> BatchPart {
+    let failed = |why: &str| BatchPart {
         tool: entry.tool.clone(),
         outcome: Outcome {
             output: why.into(),
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
     use crate::testing::Site;
 
-    fn part(tool: &str, output: &str, is_error: bool) -> Part {
+    fn part(tool: &str, output: &str, is_error: bool) -> BatchPart {
         let (output, attachments) = (output.into(), Vec::new());
         let outcome = Outcome { output, is_error, attachments, shown: None };
-        Part { tool: tool.into(), outcome }
+        BatchPart { tool: tool.into(), outcome }
     }
 
     #[tokio::test]

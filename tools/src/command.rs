@@ -27,10 +27,10 @@ use crate::{Context, Error};
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Least time between two progress reports. For long commands it is a tenth of the time run so far.
-const REPORT_EVERY: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Time of the first progress report: early, because people are watching.
-const FIRST_REPORT: Duration = Duration::from_millis(50);
+const FIRST_REPORT_DELAY: Duration = Duration::from_millis(50);
 
 /// Bytes of one progress report.
 pub(crate) const REPORT: usize = 1_024;
@@ -388,7 +388,7 @@ impl Reports {
             start + whole.saturating_sub(LAST_BEFORE.min(whole / 4))
         });
         let mut reports = Self { start, next: start, last, seen: 0, left: REPORTS };
-        reports.schedule(FIRST_REPORT);
+        reports.schedule(FIRST_REPORT_DELAY);
         reports
     }
 
@@ -419,7 +419,7 @@ impl Reports {
         if is_last {
             self.last = None;
         }
-        self.schedule(REPORT_EVERY.max(self.start.elapsed() / 10));
+        self.schedule(REPORT_INTERVAL.max(self.start.elapsed() / 10));
         let size = if is_last { LAST_REPORT } else { REPORT };
         if bytes == self.seen && !is_last {
             return;

@@ -18,7 +18,7 @@ use crate::{Context, Output, quoted};
 const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time of a call that diagnostics leave for everything else.
-const RESERVED: Duration = Duration::from_secs(5);
+const RESERVED_TIME: Duration = Duration::from_secs(5);
 
 /// The most errors shown of one file, and bytes of one.
 const MAX_ERRORS: usize = 20;
@@ -32,7 +32,7 @@ const MAX_OTHERS: usize = 5;
 pub(crate) fn add(cx: &Context, files: &[WrittenFile], output: &mut Output) {
     let Some(servers) = &cx.workspace.language_servers else { return };
     let Ok(runtime) = Handle::try_current() else { return };
-    let latest = cx.deadline.and_then(|deadline| deadline.checked_sub(RESERVED));
+    let latest = cx.deadline.and_then(|deadline| deadline.checked_sub(RESERVED_TIME));
     let end = Instant::now() + DIAGNOSTICS_TIMEOUT;
     let end = latest.map_or(end, |latest| end.min(latest));
     let found = runtime.block_on(async {

@@ -25,7 +25,7 @@ pub fn tool_name(owner: &str, tool: &str, taken: impl Fn(&str) -> bool) -> Strin
     if name.len() <= LONGEST && !is_built_in && !taken(&name) {
         return name;
     }
-    let hash = Sha256::of(format!("{owner}\0{tool}").as_bytes()).to_string();
+    let hash = Sha256::digest(format!("{owner}\0{tool}").as_bytes()).to_string();
     name.truncate(LONGEST - DIGITS - 1);
     name.push('_');
     name.extend(hash.chars().take(DIGITS));

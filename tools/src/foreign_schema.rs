@@ -181,7 +181,7 @@ fn sent_names(properties: &Map<String, Value>) -> Vec<String> {
         }
         let mut sent: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
         if sent.is_empty() || sent.len() > LONGEST || used.contains(&sent) {
-            let hash = Sha256::of(name.as_bytes()).to_string();
+            let hash = Sha256::digest(name.as_bytes()).to_string();
             sent.truncate(LONGEST - DIGITS - 1);
             sent.push('_');
             sent.extend(hash.chars().take(DIGITS));

@@ -21,10 +21,10 @@ use crate::sandbox::ConfinementFile;
 use crate::{Context, Error, screen, text};
 
 /// How long to wait for the output of a progress report.
-const LOOK: Duration = Duration::from_millis(400);
+const OUTPUT_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// How long to wait for the last output of a stopped call: its caller is waiting.
-const LAST_LOOK: Duration = Duration::from_millis(50);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Runs `line` in the host's terminal until it ends or the call is cancelled, like
 /// [`crate::command::run`]. `None` if the host refuses; nothing was started then.
@@ -148,7 +148,7 @@ async fn follow(
 ) -> Result<(Option<Exit>, TerminalOutput), Error> {
     let terminal = &shown.terminal;
     // the client needs time to send the output of the last report
-    let soon = cx.deadline.map(|deadline| deadline.checked_sub(LOOK).unwrap_or(deadline));
+    let soon = cx.deadline.map(|deadline| deadline.checked_sub(OUTPUT_TIMEOUT).unwrap_or(deadline));
     let mut progress = Reports::new(soon.map(Instant::from_std));
     let mut ended = terminal.ended();
     let mut last = TerminalOutput::default();
@@ -156,7 +156,7 @@ async fn follow(
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => {
-                let looked = tokio::time::timeout(LAST_LOOK, terminal.output()).await;
+                let looked = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, terminal.output()).await;
                 return Ok((None, looked.ok().and_then(Result::ok).unwrap_or(last)));
             }
             exit = &mut ended => {
@@ -167,7 +167,7 @@ async fn follow(
                 return Ok((Some(exit), printed));
             }
             () = tokio::time::sleep_until(progress.next()) => {
-                let look = tokio::time::timeout(LOOK, terminal.output());
+                let look = tokio::time::timeout(OUTPUT_TIMEOUT, terminal.output());
                 let looked = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => continue,

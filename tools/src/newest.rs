@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// A file's position in the results: newest first, then by path.
-pub(crate) type Place = (Reverse<SystemTime>, PathBuf);
+pub(crate) type FileRank = (Reverse<SystemTime>, PathBuf);
 
 /// Keeps the files needed for the first `limit` results. A file has any number of results, which
 /// stay together. A file is dropped when `limit` results of newer files precede it.
 #[derive(Debug)]
 pub(crate) struct Newest<T> {
     limit: usize,
-    files: BTreeMap<Place, Vec<T>>,
+    files: BTreeMap<FileRank, Vec<T>>,
     /// Number of results in `files`.
     kept: usize,
     /// Number of results ever added.
@@ -26,7 +26,7 @@ impl<T> Newest<T> {
     }
 
     /// Adds the results of a file. More than `limit + 1` are not needed.
-    pub(crate) fn add(&mut self, place: Place, results: Vec<T>) {
+    pub(crate) fn add(&mut self, place: FileRank, results: Vec<T>) {
         self.seen += results.len();
         self.kept += results.len();
         self.files.insert(place, results);
@@ -42,7 +42,7 @@ impl<T> Newest<T> {
 
     /// Whether results at `place` could still matter: as one of the first results, or to show that
     /// there are more. Once there are more, results after the last kept file do not matter.
-    pub(crate) fn wants(&self, place: &Place) -> bool {
+    pub(crate) fn wants(&self, place: &FileRank) -> bool {
         let last = self.files.last_key_value().map(|(last, _)| last);
         !self.more() || self.kept < self.limit || last.is_none_or(|last| place < last)
     }
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn place(age: u64, name: &str) -> Place {
+    fn place(age: u64, name: &str) -> FileRank {
         (Reverse(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 - age)), name.into())
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn is_of_others(name: &str) -> bool {
 
 /// Looks up the places that need the permission, so that the first call does not wait for that.
 pub fn prepare_places(cx: &Workspace) {
-    ProtectedPlaces::of(cx);
+    ProtectedPlaces::for_workspace(cx);
 }
 
 /// Adds the permission if the call changes a protected file, or reads or changes a secret place.
@@ -118,7 +118,7 @@ pub(crate) fn add_access(resolution: &mut Resolution, cx: &Workspace) {
     if edited.is_empty() && resolution.paths.is_empty() {
         return;
     }
-    let places = ProtectedPlaces::of(cx);
+    let places = ProtectedPlaces::for_workspace(cx);
     let edited = edited.into_iter().filter(|path| is_protected(path) || places.has(path));
     let secret = resolution.paths.iter().filter(|path| places.is_secret(path));
     let mut patterns: Vec<String> = edited.chain(secret).cloned().collect();
@@ -183,7 +183,7 @@ pub(crate) fn refuse_places(mut resolution: Resolution, cx: &Workspace) -> Resul
     if paths.peek().is_none() {
         return Ok(());
     }
-    let places = ProtectedPlaces::of(cx);
+    let places = ProtectedPlaces::for_workspace(cx);
     match paths.find(|path| places.has(path)) {
         None => Ok(()),
         Some(path) => Err(Error::Refused(format!(
@@ -234,17 +234,19 @@ impl Decisive {
 }
 
 /// How long places are kept. A link to a key that changes is noticed after this time.
-const KEPT: Duration = Duration::from_secs(60);
+const CACHE_LIFETIME: Duration = Duration::from_secs(60);
 
 impl ProtectedPlaces {
     /// The places of a workspace. They are looked up at most once a minute: a call that reads must end while its batch
     /// waits for the disk.
-    pub(crate) fn of(cx: &Workspace) -> Arc<Self> {
+    pub(crate) fn for_workspace(cx: &Workspace) -> Arc<Self> {
         static LAST: Mutex<Option<(Instant, Arc<ProtectedPlaces>)>> = Mutex::new(None);
         let decided_by = Decisive::of(cx);
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((at, places)) if places.decided_by == decided_by && at.elapsed() < KEPT => {
+            Some((at, places))
+                if places.decided_by == decided_by && at.elapsed() < CACHE_LIFETIME =>
+            {
                 Arc::clone(places)
             }
             _ => {
@@ -408,7 +410,7 @@ mod tests {
             (&data, &root, data.join("auth.json"), false),
             (&data, &root, root.join("a.rs"), true),
         ] {
-            let found = ProtectedPlaces::of(&workspace(worktree, data)).is_secret(&path);
+            let found = ProtectedPlaces::for_workspace(&workspace(worktree, data)).is_secret(&path);
             assert_eq!(found, expected, "{} in {}", path.display(), worktree.display());
         }
     }

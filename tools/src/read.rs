@@ -126,7 +126,7 @@ fn read(title: &str, path: &Path, wanted: LineRange, cx: &Context) -> Result<Out
 fn unsaved(path: &Path, opened: &Metadata, cx: &Context) -> Option<String> {
     cx.workspace.host.as_ref()?;
     let disk = text::load(path, opened).ok()?;
-    TextFiles::of(cx).unsaved(path, opened, &disk)
+    TextFiles::from_context(cx).unsaved(path, opened, &disk)
 }
 
 fn lines_output(

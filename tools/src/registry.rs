@@ -8,7 +8,7 @@ use leftfold_events::Json;
 use leftfold_events::event::{BatchCall, CallKind, CallSpec, Class, Resolution};
 use leftfold_events::rules::{self, Rule};
 use leftfold_events::state::Outcome;
-use leftfold_events::state::batch::Part;
+use leftfold_events::state::batch::BatchPart;
 use leftfold_events::turn_config::STRUCTURED_OUTPUT;
 use leftfold_files::texts::Texts;
 use serde_json::json;
@@ -321,13 +321,13 @@ pub async fn run_alone(name: &str, args: &str, workspace: Workspace) -> Result<O
 }
 
 /// The results of a batch's calls, each run alone.
-async fn parts(calls: &[BatchCall], workspace: &Workspace) -> Vec<Part> {
+async fn parts(calls: &[BatchCall], workspace: &Workspace) -> Vec<BatchPart> {
     let runs = calls.iter().map(|BatchCall { name: tool, input }| async move {
         let run = Box::pin(run_alone(tool, input.as_str(), workspace.clone()));
         let output = run.await.unwrap_or_else(|error| Output::failed(&error));
         let Output { output, is_error, attachments, .. } = output;
         let outcome = Outcome { output: output.into(), is_error, attachments, shown: None };
-        Part { tool: tool.clone(), outcome }
+        BatchPart { tool: tool.clone(), outcome }
     });
     futures::future::join_all(runs).await
 }

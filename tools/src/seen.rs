@@ -22,7 +22,7 @@ const TEXT: &str = "text-";
 
 /// The stamp of a text that is not on disk.
 fn stamp_of_text(text: &str) -> String {
-    format!("{TEXT}{}", Sha256::of(text.as_bytes()))
+    format!("{TEXT}{}", Sha256::digest(text.as_bytes()))
 }
 
 /// Adds to the output the stamp of the text that the host shows for the file at `path`.
@@ -40,7 +40,7 @@ pub(crate) fn add_written_stamp(
 ) -> Output {
     // a person who allows the call has seen it
     if protected::is_protected(&path.to_string_lossy()) {
-        let hash = Sha256::of(text.as_bytes()).to_string();
+        let hash = Sha256::digest(text.as_bytes()).to_string();
         output.mark("written", json!({ path.to_string_lossy(): hash }));
     }
     match put {

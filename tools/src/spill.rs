@@ -16,7 +16,7 @@ use crate::sandbox::prune_temp;
 pub const MAX_SPILL: u64 = 32 * 1024 * 1024;
 
 /// How long a file is kept after the last write to it.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const SPILL_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Names tried for one call before giving up.
 const MAX_NAMES: u32 = 1_000;
@@ -27,7 +27,7 @@ const MAX_NAMES: u32 = 1_000;
 /// when a session is opened; it may block. Folders, links and files with other names stay, and so do
 /// files that cannot be removed. Returns how many were removed.
 pub fn prune(folder: &Path, now: SystemTime) -> usize {
-    let temporary = prune_temp(folder, now, KEPT);
+    let temporary = prune_temp(folder, now, SPILL_LIFETIME);
     let records = prune_files(&folder.with_file_name("wire"), &["jsonl", "new"], now);
     temporary + records + prune_files(folder, &["txt"], now)
 }
@@ -55,7 +55,7 @@ fn is_old(path: &Path, extensions: &[&str], now: SystemTime) -> Option<bool> {
     let ours =
         found.is_file() && extension.is_some_and(|extension| extensions.contains(&extension));
     let age = now.duration_since(found.modified().ok()?).unwrap_or_default();
-    Some(ours && age > KEPT)
+    Some(ours && age > SPILL_LIFETIME)
 }
 
 /// Whether a file of full text can have this name.
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(one.path, folder.join("___call_1.txt").to_string_lossy());
         assert_eq!(two.path, folder.join("___call_1-2.txt").to_string_lossy());
         assert_eq!(std::fs::read_to_string(&one.path).unwrap(), "one");
-        assert_eq!((one.sha256, one.bytes), (Sha256::of(b"one"), 3));
+        assert_eq!((one.sha256, one.bytes), (Sha256::digest(b"one"), 3));
         assert_eq!(std::fs::metadata(&one.path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
     }
@@ -202,15 +202,15 @@ mod tests {
             path
         };
         let folder = site.path("spill");
-        let old = aged("spill/old.txt", now - KEPT - hour);
-        let old_record = aged("wire/old.jsonl", now - KEPT - hour);
+        let old = aged("spill/old.txt", now - SPILL_LIFETIME - hour);
+        let old_record = aged("wire/old.jsonl", now - SPILL_LIFETIME - hour);
         let kept = [
-            aged("spill/young.txt", now - KEPT + hour),
+            aged("spill/young.txt", now - SPILL_LIFETIME + hour),
             aged("spill/future.txt", now + hour),
-            aged("spill/old.md", now - KEPT - hour),
-            aged("spill/below/old.txt", now - KEPT - hour),
-            aged("beside.txt", now - KEPT - hour),
-            aged("wire/young.jsonl", now - KEPT + hour),
+            aged("spill/old.md", now - SPILL_LIFETIME - hour),
+            aged("spill/below/old.txt", now - SPILL_LIFETIME - hour),
+            aged("beside.txt", now - SPILL_LIFETIME - hour),
+            aged("wire/young.jsonl", now - SPILL_LIFETIME + hour),
         ];
         std::os::unix::fs::symlink(&kept[4], folder.join("link.txt")).unwrap();
         std::fs::create_dir(folder.join("folder.txt")).unwrap();
@@ -218,7 +218,11 @@ mod tests {
         assert!(!old.exists() && !old_record.exists());
         assert!(kept.iter().all(|path| path.exists()));
         assert!(folder.join("link.txt").exists() && folder.join("folder.txt").exists());
-        assert_eq!(prune(&folder, now + KEPT + hour), 2, "the young ones have become old");
+        assert_eq!(
+            prune(&folder, now + SPILL_LIFETIME + hour),
+            2,
+            "the young ones have become old"
+        );
         assert_eq!(prune(&site.path("none"), now), 0);
     }
 

@@ -38,7 +38,7 @@ pub(crate) enum Charset {
 
 impl Charset {
     /// The encoding of a file by its first bytes ([`SAMPLE`]), or all of them. `None`: it is binary.
-    pub(crate) fn of(sample: &[u8]) -> Option<Self> {
+    pub(crate) fn from_sample(sample: &[u8]) -> Option<Self> {
         let charset = match sample {
             [0xff, 0xfe, 0, 0, ..] => Self::Utf32 { is_big_endian: false },
             [0, 0, 0xfe, 0xff, ..] => Self::Utf32 { is_big_endian: true },
@@ -55,7 +55,11 @@ impl Charset {
 
     /// The encoding in which a file is searched, by its first bytes. That of a binary file is UTF-8.
     pub(crate) fn of_searched(sample: &[u8]) -> Self {
-        if is_plain_utf8(sample) { Self::Utf8 } else { Self::of(sample).unwrap_or(Self::Utf8) }
+        if is_plain_utf8(sample) {
+            Self::Utf8
+        } else {
+            Self::from_sample(sample).unwrap_or(Self::Utf8)
+        }
     }
 
     /// The older encoding whose text the bytes probably are. `None`: they have more controls than a text has.
@@ -160,7 +164,7 @@ fn is_utf8(sample: &[u8]) -> bool {
 /// A file's text in UTF-8 without a byte order mark, and a sentence about its encoding if it has another one. `None`: the
 /// file is binary.
 pub fn decoded(bytes: &[u8]) -> Option<(String, Option<String>)> {
-    let charset = Charset::of(bytes)?;
+    let charset = Charset::from_sample(bytes)?;
     let mut text = Vec::new();
     charset.decode(bytes).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -170,7 +174,7 @@ pub fn decoded(bytes: &[u8]) -> Option<(String, Option<String>)> {
 /// Refuses a file whose first bytes (`sample`) show that it is not text. Returns its encoding.
 pub(crate) fn require(path: &Path, sample: &[u8]) -> Result<Charset, Error> {
     let binary = || Error::Binary(format!("{} is a binary file, not text.", path.display()));
-    Charset::of(sample).ok_or_else(binary)
+    Charset::from_sample(sample).ok_or_else(binary)
 }
 
 /// Whether UTF-8 looks like text: no NUL, and at most three in ten characters that do not occur in text (control
@@ -274,7 +278,7 @@ mod tests {
 
     /// The text that `read` shows, and the name of its encoding. `None`: binary.
     fn shown(sample: &[u8]) -> Option<(String, &'static str)> {
-        let charset = Charset::of(sample)?;
+        let charset = Charset::from_sample(sample)?;
         let mut text = String::new();
         charset.decode(sample).read_to_string(&mut text).unwrap();
         Some((text.trim_start_matches(BOM).to_owned(), charset.name()))
@@ -343,7 +347,7 @@ mod tests {
             ("UTF-16 without text", b"\xff\xfe\0\0\x01\0", false),
             ("UTF-16 without mark", b"h\0i\0", false),
         ] {
-            assert_eq!(Charset::of(sample).is_some(), text, "{name}");
+            assert_eq!(Charset::from_sample(sample).is_some(), text, "{name}");
         }
     }
 
@@ -368,10 +372,10 @@ mod tests {
     #[test]
     fn damaged_utf8_stays_utf8() {
         let text = [&"Grüße, Küsse\n".repeat(3).into_bytes()[..], b"caf\xe9\n"].concat();
-        assert_eq!(Charset::of(&text), Some(Charset::Utf8));
+        assert_eq!(Charset::from_sample(&text), Some(Charset::Utf8));
         // the sample cuts the last character
         for text in ["ä".repeat(SAMPLE), format!("{}ä", "a".repeat(SAMPLE - 1))] {
-            assert_eq!(Charset::of(&text.as_bytes()[..SAMPLE]), Some(Charset::Utf8));
+            assert_eq!(Charset::from_sample(&text.as_bytes()[..SAMPLE]), Some(Charset::Utf8));
         }
         assert!(looks_like_text(&"ä".repeat(10).as_bytes()[..19]));
     }

@@ -22,7 +22,7 @@ use crate::tool::Seen;
 use crate::{Context, Error, Output, Workspace, confined, diagnostics, seen, text};
 
 /// Time limit of a preview's read.
-const LOOKING: Duration = Duration::from_secs(2);
+const PREVIEW_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Access to texts for one call. All functions block the thread.
 pub(crate) struct TextFiles {
@@ -68,7 +68,7 @@ pub(crate) struct LoadedText {
 }
 
 impl TextFiles {
-    pub(crate) fn of(cx: &Context) -> Self {
+    pub(crate) fn from_context(cx: &Context) -> Self {
         let time_limit = TimeLimit::new(cx.deadline, &cx.cancel);
         Self { time_limit, call: Some(cx.clone()), ..Self::of_workspace(&cx.workspace) }
     }
@@ -78,7 +78,7 @@ impl TextFiles {
         Self {
             host: workspace.host.clone(),
             secrets: workspace.secrets.clone(),
-            time_limit: TimeLimit::new(None, &CancellationToken::new()).at_most(LOOKING),
+            time_limit: TimeLimit::new(None, &CancellationToken::new()).at_most(PREVIEW_TIMEOUT),
             call: None,
         }
     }

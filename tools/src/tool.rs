@@ -13,7 +13,7 @@ use leftfold_events::event::{
 };
 use leftfold_events::rules::{self, Action, Rule};
 use leftfold_events::sandbox::{Profile, SandboxOptions};
-use leftfold_events::state::batch::Part;
+use leftfold_events::state::batch::BatchPart;
 use leftfold_events::{Json, Secrets};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -331,7 +331,7 @@ pub(crate) fn refused(name: &str, input: &Json, error: &Error) -> Resolution {
     refused
 }
 
-/// How much of a tool's output a model sees.
+/// The truncation limit: how much of a tool's output a model sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
     pub max_lines: usize,
@@ -513,7 +513,7 @@ pub struct Context {
     /// The user's answer to each question of the call.
     pub answers: Vec<String>,
     /// The results of a batch's entries.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BatchPart>,
     /// The files that the model has seen, from the metadata field `seen` of earlier results. Other
     /// files are not checked.
     pub seen: Seen,

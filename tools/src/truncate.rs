@@ -1,4 +1,5 @@
-//! One limit for the output of every tool: a part for the model, the full text in a file.
+//! Truncates the output of every tool: the model gets a part, and a file gets the full text. The truncation limit is
+//! [`OutputLimits`]: 2,000 lines and 51,200 bytes, unless settings say otherwise.
 
 use std::io;
 

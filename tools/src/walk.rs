@@ -91,7 +91,7 @@ where
     if let Some(pattern) =
         pattern.filter(|_| left.has_ignored && chosen.load(Ordering::Relaxed) == 0)
     {
-        let places = ProtectedPlaces::of(cx);
+        let places = ProtectedPlaces::for_workspace(cx);
         let is_open = |path: &PathBuf| {
             let mut above = path.ancestors().take_while(|path| *path != root);
             !above.any(|path| places.is_skipped(path))
@@ -116,7 +116,7 @@ where
     // the walk would wait for ever for a thread that does not start
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     leftfold_process::can_start(threads).map_err(|error| Error::Process(error.to_string()))?;
-    let places = ProtectedPlaces::of(cx);
+    let places = ProtectedPlaces::for_workspace(cx);
     let is_secret = move |entry: &DirEntry| places.is_skipped(entry.path());
     let (mut walk, files) = leftfold_files::walk(root, &paths::real(&cx.worktree)?, is_secret);
     walk.threads(threads).build_parallel().run(|| {

@@ -51,7 +51,7 @@ impl Typed for Write {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let (seen, texts) = (cx.seen.clone(), TextFiles::of(&cx));
+        let (seen, texts) = (cx.seen.clone(), TextFiles::from_context(&cx));
         changing(paths, cx, move |path| write(&args, path, &seen, &texts)).await
     }
 }

@@ -7,7 +7,7 @@ use leftfold_events::{Fact, Json, Seq};
 use crate::tool_executor;
 
 pub(super) fn request_lost(of: Seq) -> Fact {
-    Fact::of(
+    Fact::for_intent(
         of,
         Model::Failed {
             class: FailureClass::Other,
@@ -31,7 +31,7 @@ pub(super) fn check_lost(call: &Call) -> Option<Fact> {
         error: Some("The call could not be checked: the tool worker died.".to_owned()),
         kind: CallKind::Plain,
     };
-    Some(Fact::of(wait.intent, Tool::Resolved(Box::new(resolution))))
+    Some(Fact::for_intent(wait.intent, Tool::Resolved(Box::new(resolution))))
 }
 
 /// The outcome of a run. A call with a child session continues, because the executor does not run
@@ -48,5 +48,5 @@ pub(super) fn run_lost(call: &Call) -> Option<Fact> {
         spill: None,
         attachments: Vec::new(),
     };
-    Some(Fact::of(wait.intent, Tool::Finished(Box::new(finished))))
+    Some(Fact::for_intent(wait.intent, Tool::Finished(Box::new(finished))))
 }

@@ -30,7 +30,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a session that waits looks for room, and how long another one must have been left alone to
 /// make room for it.
-const POLL: Duration = Duration::from_millis(100);
+const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Sessions that wait for room, and how much there is.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) struct Admission {
 
 impl Admission {
     /// For a process that may open `files`; `None`: as many as it likes.
-    pub(super) fn of(files: Option<usize>) -> Self {
+    pub(super) fn for_files(files: Option<usize>) -> Self {
         Self { stores: files.map_or(usize::MAX, stores), queue: VecDeque::new(), due: false }
     }
 }
@@ -95,9 +95,9 @@ impl Sessions {
         if wanted == 0 || std::mem::replace(&mut self.admission.due, true) {
             return;
         }
-        self.ask_to_rest(node, POLL, wanted);
+        self.ask_to_rest(node, ROOM_POLL_INTERVAL, wanted);
         let node = node.clone();
-        self.tasks.spawn(tokio::time::sleep(POLL), move |_| {
+        self.tasks.spawn(tokio::time::sleep(ROOM_POLL_INTERVAL), move |_| {
             // a node that is gone opens nothing
             let _ = node.cast(NodeMessage::Admit);
         });
@@ -118,8 +118,8 @@ mod tests {
     fn the_limit_of_files_says_how_many_stores_fit() {
         for (files, most) in [(0, 4), (64, 4), (200, 9), (1_024, 112), (65_536, 8_176)] {
             assert_eq!(stores(files), most, "{files}");
-            assert_eq!(Admission::of(Some(files)).stores, most, "{files}");
+            assert_eq!(Admission::for_files(Some(files)).stores, most, "{files}");
         }
-        assert_eq!(Admission::of(None).stores, usize::MAX);
+        assert_eq!(Admission::for_files(None).stores, usize::MAX);
     }
 }

@@ -183,7 +183,7 @@ fn messages(
         }
         ChildIntent::Interrupt => vec![adopt, interrupt(session)],
         ChildIntent::Report(ended) => {
-            vec![ChildResult::of(session, &ended, child).to(spawn.parent.clone())]
+            vec![ChildResult::from_end(session, &ended, child).to(spawn.parent.clone())]
         }
         ChildIntent::CallOff => {
             let told = ChildResult::failed(session, "It was called off.".to_owned());

@@ -32,7 +32,7 @@ use store_guards::Holds;
 const DEATHS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long a session that died has to release its log.
-const LET_GO: Duration = Duration::from_millis(20);
+const LOG_RELEASE_TIMEOUT: Duration = Duration::from_millis(20);
 const LOST: &str = "the session died before the request to it was durable: nothing was done";
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Actor for Node {
             starting: HashMap::new(),
             died_early: HashMap::new(),
             opening: HashMap::new(),
-            admission: Admission::of(leftfold_process::open_files()),
+            admission: Admission::for_files(leftfold_process::open_files()),
             sweeping: false,
             tasks: Tasks::default(),
         })
@@ -212,7 +212,7 @@ impl Actor for Node {
         }
         for entry in open {
             // the end of the process stops an actor that does not end in time
-            let _ = entry.actor.wait(Some(LET_GO)).await;
+            let _ = entry.actor.wait(Some(LOG_RELEASE_TIMEOUT)).await;
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Sessions {
             return;
         }
         let (node, session) = (node.clone(), *session);
-        self.tasks.spawn(tokio::time::sleep(LET_GO), move |_| {
+        self.tasks.spawn(tokio::time::sleep(LOG_RELEASE_TIMEOUT), move |_| {
             let _ = node.cast(NodeMessage::Reopen { session });
         });
     }

@@ -9,7 +9,7 @@ use ractor::{Actor, ActorRef, RpcReplyPort};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Entry, LET_GO, LOST, Sessions};
+use super::{Entry, LOG_RELEASE_TIMEOUT, LOST, Sessions};
 use crate::children::ChildResult;
 use crate::messages::{
     Error, NodeMessage, ObserversMessage, OpenSession, Opened, SessionMessage, SpawnChild, Started,
@@ -155,7 +155,7 @@ impl Sessions {
         }
         if let Some(closed) = self.open.remove(&session) {
             // a session that was closed permanently may still have the log
-            let _ = closed.actor.stop_and_wait(None, Some(LET_GO)).await;
+            let _ = closed.actor.stop_and_wait(None, Some(LOG_RELEASE_TIMEOUT)).await;
         }
         self.begin(node, open, store, vec![then]);
     }

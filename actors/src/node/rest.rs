@@ -13,17 +13,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::opening::{Then, Waiting};
-use super::{Entry, LET_GO, Sessions};
+use super::{Entry, LOG_RELEASE_TIMEOUT, Sessions};
 use crate::messages::{Error, NodeMessage, ObserversMessage, OpenSession, SessionMessage};
 use crate::world::World;
 
 /// How long a session is unused before it is closed.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// With more open sessions than these, two that were unused for [`UNUSED_TIME`] rest when another is opened. An open session
+/// With more open sessions than these, two that were unused for [`UNUSED_DELAY`] rest when another is opened. An open session
 /// takes up some 0.6 MiB, and the allocator keeps most of it: so this bounds the memory of a node that has served many.
 const MANY: usize = 16;
-const UNUSED_TIME: Duration = Duration::from_secs(2);
+const UNUSED_DELAY: Duration = Duration::from_secs(2);
 
 /// How many sessions are asked whether they are at rest when another is opened. Two, so that fewer and fewer are open. To
 /// ask all of them made opening a thousand cost the square of that.
@@ -45,15 +45,15 @@ impl Sessions {
             return;
         }
         let node = node.clone();
-        self.tasks.spawn(tokio::time::sleep(IDLE), move |_| {
-            let _ = node.cast(NodeMessage::Sweep { idle: IDLE });
+        self.tasks.spawn(tokio::time::sleep(IDLE_TIMEOUT), move |_| {
+            let _ = node.cast(NodeMessage::Sweep { idle: IDLE_TIMEOUT });
         });
     }
 
     /// Asks the unused sessions whether they are at rest, if there are many.
     pub(super) fn rest_if_many(&mut self, node: &ActorRef<NodeMessage>) {
         if self.open.len() > MANY {
-            self.ask_to_rest(node, UNUSED_TIME, ASKED);
+            self.ask_to_rest(node, UNUSED_DELAY, ASKED);
         }
     }
 
@@ -122,7 +122,7 @@ impl Sessions {
         if self.held(store.dir()).is_none() {
             self.holds.rest(store.dir());
         }
-        if actor.stop_and_wait(None, Some(LET_GO)).await.is_err() {
+        if actor.stop_and_wait(None, Some(LOG_RELEASE_TIMEOUT)).await.is_err() {
             tracing::debug!(%session, "it does not stop at once");
         }
         let store = store.dir().to_owned();

@@ -26,15 +26,15 @@ const FEW: usize = 8;
 
 /// The time between two observations of a sink, for each sink beyond the few. Each wakes a task and usually a process,
 /// so the more sinks there are, the more events share one observation.
-const SHARE: Duration = Duration::from_micros(400);
+const SINK_INTERVAL: Duration = Duration::from_micros(400);
 
 /// The longest time between two observations of a sink that is ready. A person does not notice it.
-const LONGEST: Duration = Duration::from_millis(50);
+const MAX_SINK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The least time between two observations of one of `sinks`.
 fn pace(sinks: usize) -> Duration {
     let more = u32::try_from(sinks.saturating_sub(FEW)).unwrap_or(u32::MAX);
-    SHARE.saturating_mul(more).min(LONGEST)
+    SINK_INTERVAL.saturating_mul(more).min(MAX_SINK_INTERVAL)
 }
 
 /// The last events read from the log. Sinks that need equal events share them and read one after
@@ -319,7 +319,7 @@ mod tests {
         let more: Vec<_> = (1..FEW).map(|_| channel.subscription(1)).collect();
         assert_eq!(first.pace(), Duration::ZERO);
         let last = channel.subscription(1);
-        assert_eq!((first.pace(), more.len()), (SHARE, FEW - 1));
+        assert_eq!((first.pace(), more.len()), (SINK_INTERVAL, FEW - 1));
         drop(last);
         channel.forget();
         assert_eq!(first.pace(), Duration::ZERO);

@@ -127,9 +127,9 @@ impl Wire {
         }
         match sent(log, seq) {
             None => self.counts.unchecked += 1,
-            Some(hash) if hash == Sha256::of(&body) => self.counts.equal += 1,
+            Some(hash) if hash == Sha256::digest(&body) => self.counts.equal += 1,
             Some(hash) => {
-                let ours = Sha256::of(&body).to_string();
+                let ours = Sha256::digest(&body).to_string();
                 return Err(self.differs(seq, "body_sha256", ours.into(), hash.to_string().into()));
             }
         }
@@ -151,7 +151,7 @@ impl Wire {
         let Some(requested) = event(log, seq) else { return Ok(None) };
         let path = leftfold_store::wire_record(&self.store, requested.session, seq);
         let Ok(bytes) = std::fs::read(path) else { return Ok(None) };
-        let hash = Sha256::of(&bytes);
+        let hash = Sha256::digest(&bytes);
         let changed = || {
             let (ours, recorded) = (hash.to_string().into(), record.sha256.to_string().into());
             self.differs(outcome, "notes.exchange.record.sha256", ours, recorded)

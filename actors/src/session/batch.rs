@@ -98,7 +98,7 @@ impl Batch {
             return;
         }
         let new = self.events[self.seen..].iter().take_while(|event| !is_end(event));
-        for intent in new.filter_map(|event| Repeatable::of(event, state)) {
+        for intent in new.filter_map(|event| Repeatable::for_intent(event, state)) {
             if begin(intent) {
                 self.begun.push(intent.intent().seq);
                 self.since.get_or_insert_with(Instant::now);

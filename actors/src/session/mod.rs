@@ -292,7 +292,7 @@ impl SessionState {
             if batch.requests() {
                 break;
             }
-            self.fact(Fact::of(of, SessionEvent::DeadlinePassed {}), &mut batch);
+            self.fact(Fact::for_intent(of, SessionEvent::DeadlinePassed {}), &mut batch);
         }
         if batch.events.is_empty() {
             // all that they wait for is durable
@@ -387,7 +387,7 @@ impl SessionState {
             let Some(finished) = self.workers.late_outcome(seq, output, &self.state) else {
                 continue;
             };
-            let mut fact = Fact::of(seq, Tool::Finished(Box::new(finished)));
+            let mut fact = Fact::for_intent(seq, Tool::Finished(Box::new(finished)));
             fact.notes.recovered = true;
             self.secrets.redact_fact(&mut fact);
             if self.created_event.is_none() && admits(&self.state, &fact) {

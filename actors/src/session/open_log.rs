@@ -14,8 +14,8 @@ use crate::messages::Error;
 use crate::world::World;
 
 /// How long a session that was just closed has to release its log, and how often it is asked.
-const LET_GO: Duration = Duration::from_millis(20);
-const POLL: Duration = Duration::from_micros(200);
+const LOG_RELEASE_TIMEOUT: Duration = Duration::from_millis(20);
+const LOG_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// A log, opened for the Session that appends to it, and its fold.
 pub(crate) struct OpenLog {
@@ -153,8 +153,8 @@ fn log(store: &Store, session: SessionId, from: Option<SessionId>) -> Result<Log
     let start = Instant::now();
     loop {
         match store.log(session, from) {
-            Err(leftfold_store::Error::Taken { .. }) if start.elapsed() < LET_GO => {
-                thread::sleep(POLL);
+            Err(leftfold_store::Error::Taken { .. }) if start.elapsed() < LOG_RELEASE_TIMEOUT => {
+                thread::sleep(LOG_POLL_INTERVAL);
             }
             log => return Ok(log?),
         }

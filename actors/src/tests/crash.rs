@@ -116,7 +116,7 @@ async fn a_scheduled_retry_survives_and_keeps_its_time() {
     assert_eq!(owner, Some(env!("CARGO_PKG_VERSION")));
     assert_eq!(live.view().await.due(), retry.until);
     // the actors stamp the time: here they report that the deadline has passed
-    live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));
+    live.tell(SessionMessage::Facts(vec![Fact::for_intent(retry.seq, Session::DeadlinePassed {})]));
     live.until(|e| matches!(e, Event::Model(Model::Failed { .. } | Model::Finished { .. }))).await;
     live.stop().await;
 }

@@ -98,7 +98,7 @@ async fn a_processor_that_dies_costs_one_attempt() {
     live.until(|e| matches!(e, Event::Model(Model::Streamed { .. }))).await;
     kill(&live, Worker::Processor).await;
     let retry = live.until(|e| matches!(e, Event::Model(Model::RetryScheduled { .. }))).await;
-    live.tell(SessionMessage::Facts(vec![Fact::of(retry.seq, Session::DeadlinePassed {})]));
+    live.tell(SessionMessage::Facts(vec![Fact::for_intent(retry.seq, Session::DeadlinePassed {})]));
     completed(&site, live).await;
 }
 
@@ -172,7 +172,7 @@ fn silent(site: &Site) -> Plugins {
         shell: None,
         server: None,
     };
-    Plugins::of(&root, &[spec])
+    Plugins::from_specs(&root, &[spec])
 }
 
 #[tokio::test(flavor = "multi_thread")]

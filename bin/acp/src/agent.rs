@@ -338,11 +338,13 @@ impl AcpAgent {
     ) -> Result<AvailableChoices, Error> {
         let SessionEntry { shared, place, .. } = session;
         let project = shared.project();
-        let before = AvailableChoices::of(place, &project).map_err(|error| to_error(&error))?;
+        let before =
+            AvailableChoices::for_project(place, &project).map_err(|error| to_error(&error))?;
         let chosen = choices::choose(&project.choices, &before, id, value)
             .map_err(|Usage(why)| invalid(&why))?;
         let project = Project { choices: chosen.clone(), ..(*project).clone() };
-        let available = AvailableChoices::of(place, &project).map_err(|error| to_error(&error))?;
+        let available =
+            AvailableChoices::for_project(place, &project).map_err(|error| to_error(&error))?;
         self.all.configure(place.session, chosen);
         shared.set_project(project);
         Ok(available)

@@ -47,7 +47,7 @@ pub(super) fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
 /// Signs in with a browser if the method says so, and else checks whether anything more is needed.
 pub(super) async fn authenticate(method: &str) -> Result<AuthenticateResponse, Error> {
     let Some(provider) = method.strip_prefix(SIGN_IN) else { return check() };
-    let row = sign_in::of(provider).filter(|row| row.browser.is_some());
+    let row = sign_in::for_provider(provider).filter(|row| row.browser.is_some());
     let row = row.ok_or_else(|| Error::invalid_params().data(format!("no method `{method}`")))?;
     let signed_in =
         async { sign_in::begin(row, Method::Browser, None).await?.finish(&InBrowser).await };

@@ -12,7 +12,7 @@ pub(super) struct CallIds(Arc<Mutex<HashMap<Seq, String>>>);
 
 impl CallIds {
     /// The call's id for the client.
-    pub(super) fn of(&self, call: Seq) -> String {
+    pub(super) fn for_call(&self, call: Seq) -> String {
         let ids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ids.get(&call).cloned().unwrap_or_else(|| id(call))
     }

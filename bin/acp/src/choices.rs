@@ -92,10 +92,10 @@ pub(super) struct AvailableChoices {
 impl AvailableChoices {
     /// # Errors
     /// The settings are wrong or not sufficient for a prompt.
-    pub(super) fn of(place: &SessionPlace, project: &Project) -> anyhow::Result<Self> {
+    pub(super) fn for_project(place: &SessionPlace, project: &Project) -> anyhow::Result<Self> {
         let setup = SessionSetup::new(place.clone(), project, &Overrides::interactive(), false)?;
         let settings = resolved_settings::settings(&project.directory, &setup.extensions.plugins)?;
-        let agents = Agents::of(&settings);
+        let agents = Agents::from_settings(&settings);
         let primary = agents
             .iter()
             .filter(|known| !known.agent.hidden && agents.to_prompt(&known.agent.name).is_ok());

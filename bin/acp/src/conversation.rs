@@ -253,7 +253,7 @@ impl SessionState {
 
     /// Sends the list of commands, which changes with settings and files.
     fn send_commands(&self) {
-        if let Ok(available) = AvailableChoices::of(&self.place, &self.shared.project()) {
+        if let Ok(available) = AvailableChoices::for_project(&self.place, &self.shared.project()) {
             self.shared.send_commands(available.commands());
         }
     }
@@ -286,7 +286,7 @@ impl SessionState {
         let project = self.shared.project();
         let Project { directory, worktree, .. } = &*project;
         let mut workspace = Workspace::new(directory, worktree, self.place.store.join("spill"));
-        workspace.secrets = secrets::of(directory);
+        workspace.secrets = secrets::for_directory(directory);
         workspace.host = self.all.host(self.place.session);
         let arguments = updates::Arguments {
             shared: Arc::clone(&self.shared),

@@ -55,13 +55,13 @@ impl AcpAgent {
         let session = self.make_fork(place.session, at).await.map_err(|error| refused(&error))?;
         let place = SessionPlace { session, ..place };
         let looked = place.clone();
-        let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
+        let project = tokio::task::spawn_blocking(move || Project::for_session(&looked)).await;
         let project = project.map_err(|died| to_error(&died.into()))?;
         let project =
             Project { servers: handed(servers), ..project.map_err(|error| to_error(&error))? };
         let id = SessionId::new(session.to_string());
         let entry = self.begin(id.clone(), place, project, connection).await?;
-        let available = AvailableChoices::of(&entry.place, &entry.shared.project());
+        let available = AvailableChoices::for_project(&entry.place, &entry.shared.project());
         let available = available.map_err(|error| to_error(&error))?;
         entry.shared.send_commands(available.commands());
         Ok(ForkSessionResponse::new(id)

@@ -79,14 +79,15 @@ use agent::AcpAgent;
 use leftfold_runtime::only_people;
 use leftfold_runtime::session_paths;
 use leftfold_runtime::socket::{
-    Joined, Register, SessionRegistry, Speaker, Spoken, join, start_node, take_over_unowned,
+    Joined, Register, SessionRegistry, Speaker, UpgradedConnection, join, start_node,
+    take_over_unowned,
 };
 use leftfold_store::Store;
 use serde_json::Value;
 use shared::Caller;
 
 /// How long each step of the shutdown may take; together they stay below a second.
-const STEP: Duration = Duration::from_millis(300);
+const SHUTDOWN_STEP_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The protocol's name for `_leftfold/speak`.
 const PROTOCOL: &str = "acp";
@@ -115,7 +116,7 @@ pub fn serve(store: Option<&Path>, register: Register) -> anyhow::Result<ExitCod
 pub fn register(sessions: &Arc<SessionRegistry>, node: &ActorRef<NodeMessage>, _: &Store) {
     let registry = sessions;
     let (sessions, node): (Weak<SessionRegistry>, _) = (Arc::downgrade(sessions), node.clone());
-    let speaker: Speaker = Arc::new(move |Spoken { input, output, pid, .. }| {
+    let speaker: Speaker = Arc::new(move |UpgradedConnection { input, output, pid, .. }| {
         let (sessions, node) = (sessions.upgrade(), node.clone());
         Box::pin(async move {
             let Some(sessions) = sessions else { return };
@@ -152,7 +153,7 @@ async fn serve_client(
             Ok(())
         }
     };
-    wire.drain(STEP).await;
+    wire.drain(SHUTDOWN_STEP_TIMEOUT).await;
     agent.hang_up().await;
     spoken
 }
@@ -211,7 +212,7 @@ async fn run(folder: Option<&Path>, register: Register) -> anyhow::Result<()> {
                 Ok(())
             }
         };
-        wire.drain(STEP).await;
+        wire.drain(SHUTDOWN_STEP_TIMEOUT).await;
         spoken
     };
     let spoken = tokio::select! {
@@ -231,7 +232,7 @@ async fn run(folder: Option<&Path>, register: Register) -> anyhow::Result<()> {
 /// Shuts down. Running turns stay interrupted in their logs, for `leftfold resume`. First the
 /// actors are stopped, so that nothing of the end reaches a log; then processes are ended.
 async fn leave(node: ActorRef<NodeMessage>) {
-    if node.stop_and_wait(None, Some(STEP)).await.is_err() {
+    if node.stop_and_wait(None, Some(SHUTDOWN_STEP_TIMEOUT)).await.is_err() {
         tracing::warn!("the node did not stop in time");
     }
     let ended = async {
@@ -241,7 +242,7 @@ async fn leave(node: ActorRef<NodeMessage>) {
         let ours = tokio::task::spawn_blocking(leftfold_process::end_descendants);
         tokio::join!(ours, others).0
     };
-    if tokio::time::timeout(STEP, ended).await.is_err() {
+    if tokio::time::timeout(SHUTDOWN_STEP_TIMEOUT, ended).await.is_err() {
         tracing::warn!("processes of calls did not end in time");
     }
 }

@@ -23,7 +23,7 @@ use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::socket::Sessions;
 
 /// How long a session's actor may take to stop when its client is gone.
-const GONE: Duration = Duration::from_secs(2);
+const SESSION_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sessions in one answer.
 const PAGE: usize = 100;
@@ -121,7 +121,7 @@ impl AcpAgent {
             let session = entry.place.session;
             // A prompt that is on its way must not start a turn later.
             entry.shared.prompts.cancel();
-            if entry.actor.stop_and_wait(None, Some(GONE)).await.is_err() {
+            if entry.actor.stop_and_wait(None, Some(SESSION_STOP_TIMEOUT)).await.is_err() {
                 tracing::warn!("a session of a client that is gone did not stop in time");
             }
             let was_last = self.all.leave(session);

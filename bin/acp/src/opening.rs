@@ -51,7 +51,7 @@ impl AcpAgent {
         let project = Project { servers, rules, ..Project::new(directory, worktree) };
         let session = self.new_id(request.meta.as_ref())?;
         let place = self.all.place(session).map_err(|error| to_error(&error))?;
-        let available = match AvailableChoices::of(&place, &project) {
+        let available = match AvailableChoices::for_project(&place, &project) {
             // a model may be among the settings that the user is asked to trust at the first prompt
             Err(_) if trust::is_pending(&project.directory) => None,
             available => Some(available.map_err(|error| to_error(&error))?),
@@ -132,7 +132,7 @@ impl AcpAgent {
         let agent = Arc::clone(self);
         tokio::spawn(async move {
             let looked = place.clone();
-            let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await;
+            let project = tokio::task::spawn_blocking(move || Project::for_session(&looked)).await;
             let entry: Result<SessionEntry, Error> = match project {
                 Ok(Ok(project)) => {
                     let project = Project { servers, ..project };

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use super::passed_on::PassedOn;
 use super::shared::Caller;
 use super::wire::LONGEST;
-use super::{OwnNode, PROTOCOL, STEP, serve_client};
+use super::{OwnNode, PROTOCOL, SHUTDOWN_STEP_TIMEOUT, serve_client};
 
 /// Lines of the client that may wait for a node.
 const QUEUE: usize = 8;
@@ -160,7 +160,7 @@ async fn relay(
     tokio::select! {
         end = &mut down => end,
         () = &mut up => {
-            let _ = tokio::time::timeout(STEP, down).await;
+            let _ = tokio::time::timeout(SHUTDOWN_STEP_TIMEOUT, down).await;
             End::Client
         }
     }

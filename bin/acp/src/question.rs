@@ -56,7 +56,7 @@ impl PermissionPrompt {
         let known = call.filter(|call| call.known).map(view::fields).unwrap_or_default();
         let mut fields = known.status(ToolCallStatus::Pending).content(calls::text(&what));
         let id = match transcript.subagent(session) {
-            None => ids.of(open.call),
+            None => ids.for_call(open.call),
             Some(status) => {
                 fields.title = fields.title.map(|title| format!("{}: {title}", status.agent));
                 call_ids::in_subagent(session, open.call)

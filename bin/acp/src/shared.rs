@@ -185,7 +185,7 @@ impl Shared {
         if !self.is_running() {
             return;
         }
-        let id = self.call_ids.of(call);
+        let id = self.call_ids.for_call(call);
         self.terminals().add(id.clone(), terminal.clone());
         let fields = ToolCallUpdateFields::new().content(vec![terminals::shown(terminal)]);
         let update = ToolCallUpdate::new(id, fields);

@@ -179,7 +179,7 @@ impl Watching {
         if event.seq >= self.history
             && let Some(arrival) = self.arrival.take()
         {
-            let available = AvailableChoices::of(&self.place, &self.shared.project());
+            let available = AvailableChoices::for_project(&self.place, &self.shared.project());
             let available = available
                 .inspect_err(|error| leftfold_runtime::note(&format!("leftfold: {error:#}")))
                 .ok();
@@ -196,7 +196,7 @@ impl Watching {
         if std::mem::replace(&mut self.sent_server_prompts, true) {
             return;
         }
-        if let Ok(available) = AvailableChoices::of(&self.place, &self.shared.project()) {
+        if let Ok(available) = AvailableChoices::for_project(&self.place, &self.shared.project()) {
             self.shared.send_commands(available.commands());
         }
     }
@@ -292,7 +292,7 @@ impl Watching {
 
     /// Sets the choices for prompts from now on, and sends them to the client.
     fn set_project(&self, project: Project) {
-        if let Ok(available) = AvailableChoices::of(&self.place, &project) {
+        if let Ok(available) = AvailableChoices::for_project(&self.place, &project) {
             self.shared.send_choices(available.updates());
         }
         self.shared.set_project(project);

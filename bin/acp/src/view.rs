@@ -84,7 +84,7 @@ impl UpdateRenderer {
             self.ids.set(call.seq, id.clone());
             return SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields(call)));
         }
-        called(call, self.ids.of(call.seq))
+        called(call, self.ids.for_call(call.seq))
     }
 
     fn update(&mut self, session: &SessionView, change: &Change) -> Option<SessionUpdate> {
@@ -112,7 +112,7 @@ impl UpdateRenderer {
                 let call = session.call(*call).filter(|call| call.known)?;
                 match step == &CallStep::Called {
                     true => Some(self.called(call)),
-                    false => call_update(call, step, self.ids.of(call.seq)),
+                    false => call_update(call, step, self.ids.for_call(call.seq)),
                 }
             }
             Change::InputStreamed { request, input } => Some(self.written(*request, input)),
@@ -148,7 +148,7 @@ impl UpdateRenderer {
         let over = lines.len().saturating_sub(LINES);
         lines.drain(..over);
         let fields = ToolCallUpdateFields::new().content(calls::text(&lines.join("\n")));
-        Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.ids.of(under), fields)))
+        Some(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(self.ids.for_call(under), fields)))
     }
 }
 

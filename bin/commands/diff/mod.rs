@@ -38,7 +38,7 @@ fn files(args: &Diff) -> anyhow::Result<ExitCode> {
     let place = super::place(&args.session)?;
     let diff = match args.tree {
         true => {
-            let project = Project::of(&place)?;
+            let project = Project::for_session(&place)?;
             leftfold_runtime::run_async(SessionDiff::of_tree(&place, &project.directory))??
         }
         false => SessionDiff::read(&place, range)?,

@@ -1,6 +1,6 @@
 //! Checks the database that keeps the sessions, if one does.
 
-use leftfold_postgres::{Address, Error, Reader, Server};
+use leftfold_postgres::{Address, Error, PostgresReader, Server};
 use leftfold_view::words::counted;
 
 use super::super::named_store;
@@ -21,7 +21,7 @@ pub(super) fn chosen(found: &mut Findings, store: Option<&str>) {
 
 fn database(found: &mut Findings, address: &Address) {
     found.area("database");
-    let opened = Reader::open(address).and_then(|reader| {
+    let opened = PostgresReader::open(address).and_then(|reader| {
         let server = reader.server()?;
         Ok((reader, server))
     });

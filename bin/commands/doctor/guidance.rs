@@ -15,7 +15,7 @@ use leftfold_runtime::{project, session_paths};
 
 pub(super) fn agents(found: &mut Findings, settings: &Settings) {
     found.area("agents");
-    let agents = Agents::of(settings);
+    let agents = Agents::from_settings(settings);
     match agents.default(settings) {
         Ok(agent) => found.fine(format!("default agent: `{}`", agent.name)),
         Err(error) => {

@@ -20,7 +20,7 @@ pub(super) fn model(found: &mut Findings, settings: &Settings) {
     }
     let small =
         settings.small_model.iter().map(|name| ("small_model".to_owned(), name.to_string()));
-    let agents = Agents::of(settings);
+    let agents = Agents::from_settings(settings);
     let of_agents = agents.iter().filter_map(|known| {
         Some((format!("agent `{}`", known.agent.name), known.agent.model.clone()?))
     });
@@ -86,7 +86,7 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
             (KeyState::Unneeded, _) if !named(summary) => {}
             (KeyState::Missing(_), _) => {
                 without.push(summary.name.as_str());
-                if let Some(row) = sign_in::of(&summary.name) {
+                if let Some(row) = sign_in::for_provider(&summary.name) {
                     can_sign_in.push(format!("{} ({})", row.provider, row.label));
                 }
             }

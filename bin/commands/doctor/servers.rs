@@ -15,7 +15,7 @@ use leftfold_config::Settings;
 use leftfold_runtime::{language_servers, specs};
 
 /// How long a server may take to start.
-const DEADLINE: Duration = Duration::from_secs(10);
+const SERVER_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn mcp(
     found: &mut Findings,
@@ -35,13 +35,15 @@ pub(super) fn mcp(
         found.note(format!("{}: remote, not checked (`--online` checks it)", spec.name));
     }
     let limited = |spec: ServerSpec| ServerSpec {
-        timeout: Some(spec.timeout.map_or(DEADLINE, |timeout| timeout.min(DEADLINE))),
+        timeout: Some(
+            spec.timeout.map_or(SERVER_START_TIMEOUT, |timeout| timeout.min(SERVER_START_TIMEOUT)),
+        ),
         ..spec
     };
     let asked: Vec<ServerSpec> = asked.into_iter().map(limited).collect();
     let confined = asked.iter().filter(|spec| is_confined(&spec.endpoint));
     let confined: Vec<String> = confined.map(|spec| spec.name.clone()).collect();
-    let servers = Servers::of(directory, &settings.environment(), &asked);
+    let servers = Servers::from_specs(directory, &settings.environment(), &asked);
     let reports = leftfold_runtime::run_async(async {
         servers.ready().await;
         servers.reports()

@@ -23,7 +23,7 @@ use leftfold_runtime::Usage;
 use leftfold_view::words::counted;
 
 /// How long a file must have been unchanged before `--in-place` replaces it.
-const QUIET: Duration = Duration::from_secs(2);
+const UNCHANGED_DELAY: Duration = Duration::from_secs(2);
 
 pub(super) fn doctor(file: &Path, args: &Doctor) -> anyhow::Result<ExitCode> {
     let target = target(file, args)?;
@@ -151,7 +151,7 @@ fn replace(
     let now = state(file);
     let modified = now.and_then(|(_, _, modified)| modified);
     let age = modified.and_then(|modified| SystemTime::now().duration_since(modified).ok());
-    if now != before || age.is_none_or(|age| age < QUIET) {
+    if now != before || age.is_none_or(|age| age < UNCHANGED_DELAY) {
         bail!(Usage(format!("{name} was changed just now: end the agent that writes to it first")));
     }
     if let Some(process) = writer(file) {

@@ -66,7 +66,7 @@ pub(crate) fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
             recorded,
             rebuilt,
             decided,
-            left_out: Omissions::of(events).from(&state),
+            left_out: Omissions::from_events(events).from(&state),
         };
         let report = match args.format {
             Format::Json => format!("{}\n", report.json(args.seq)),

@@ -9,7 +9,7 @@ use leftfold_events::request::RequestMessage;
 use leftfold_events::request_builder::Built;
 use leftfold_events::turn_config::ModelSpec;
 use leftfold_events::{Envelope, Seq, Sha256, TurnConfig};
-use leftfold_providers::{Codec, Place, Span};
+use leftfold_providers::{Codec, RequestPlace, Span};
 use serde_json::{Value, json};
 use similar::TextDiff;
 
@@ -50,7 +50,7 @@ pub(super) fn wire(
         // the bytes must match the hash in the log, so they are not masked
         Format::Text => super::super::print_exact(&String::from_utf8(body.clone())?)?,
     };
-    let rebuilt = Sha256::of(&body);
+    let rebuilt = Sha256::digest(&body);
     let Some(sent) = sent else {
         leftfold_runtime::note(
             "leftfold: the log has no hash of this body, because no answer to it is logged or an earlier \
@@ -99,7 +99,7 @@ fn report(
         "wire": codec.wire(),
         "vendor": codec.vendor(),
         "bytes": body.len(),
-        "body_sha256": { "recorded": sent, "rebuilt": Sha256::of(body) },
+        "body_sha256": { "recorded": sent, "rebuilt": Sha256::digest(body) },
         "pieces": pieces,
         "body": value,
     });
@@ -117,34 +117,34 @@ fn pieces(
     let request = &built.request;
     let named = &config.options.sources;
     // the files, settings, servers and plugins behind a piece of the configuration
-    let sources = |place: Place| match place {
-        Place::System(block) => {
+    let sources = |place: RequestPlace| match place {
+        RequestPlace::System(block) => {
             let text = request.system.get(block);
             let at = config.system.iter().position(|other| Some(other) == text);
             at.map_or(Value::Null, |at| configuration::block_json(config, at))
         }
-        Place::Tools if !named.tools.is_empty() => json!(named.tools),
-        Place::Options => {
+        RequestPlace::Tools if !named.tools.is_empty() => json!(named.tools),
+        RequestPlace::Options => {
             let of_request = named.options.iter().filter_map(|(name, source)| {
                 Some((name.strip_prefix("request.")?.to_owned(), json!(source)))
             });
             Value::Object(of_request.collect())
         }
-        Place::Model if config.model.name() == request.model => json!(named.model),
-        Place::Model
-        | Place::Tools
-        | Place::Message(..)
-        | Place::MaxOutput
-        | Place::CacheKey
-        | Place::Format
-        | Place::Unknown => Value::Null,
+        RequestPlace::Model if config.model.name() == request.model => json!(named.model),
+        RequestPlace::Model
+        | RequestPlace::Tools
+        | RequestPlace::Message(..)
+        | RequestPlace::MaxOutput
+        | RequestPlace::CacheKey
+        | RequestPlace::Format
+        | RequestPlace::Unknown => Value::Null,
     };
     let configured = |event: &&Envelope| matches!(event.event, Event::Turn(Turn::Configured(_)));
     let before = events.iter().take_while(|event| event.seq <= seq);
     let configured = before.filter(configured).last().map(|event| event.seq);
-    let from = |place: Place| -> Vec<Seq> {
+    let from = |place: RequestPlace| -> Vec<Seq> {
         match place {
-            Place::Message(message, part) => {
+            RequestPlace::Message(message, part) => {
                 let sources = built.sources.get(message).map(Vec::as_slice).unwrap_or_default();
                 match built.request.messages.get(message) {
                     // one event for each result
@@ -156,10 +156,12 @@ fn pieces(
                     }
                 }
             }
-            Place::System(_) | Place::Tools | Place::Model | Place::Options | Place::MaxOutput => {
-                configured.into_iter().collect()
-            }
-            Place::CacheKey | Place::Format | Place::Unknown => Vec::new(),
+            RequestPlace::System(_)
+            | RequestPlace::Tools
+            | RequestPlace::Model
+            | RequestPlace::Options
+            | RequestPlace::MaxOutput => configured.into_iter().collect(),
+            RequestPlace::CacheKey | RequestPlace::Format | RequestPlace::Unknown => Vec::new(),
         }
     };
     let piece = |span: Span| {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use leftfold_postgres::{Address, Databases, Error, Metrics, Options, Places};
+use leftfold_postgres::{Address, Databases, Error, FurtherPlaces, Metrics, Options};
 use leftfold_runtime::{Usage, executors, session_paths};
 use leftfold_store::engine::EXECUTOR;
 use leftfold_store::{Copied, Reader, Store};
@@ -33,7 +33,7 @@ pub(crate) fn choose_store(store: Option<&str>) -> anyhow::Result<Option<NodeDat
     let options = Options {
         labels,
         place: format!("host:{host}"),
-        further: Places::new(beside),
+        further: FurtherPlaces::new(beside),
         drain: end_this_process,
         metrics: Arc::clone(&metrics),
         ..Options::default()
@@ -104,7 +104,7 @@ fn init(address: &Address) -> anyhow::Result<ExitCode> {
 }
 
 fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
-    let reader = leftfold_postgres::Reader::open(address)?;
+    let reader = leftfold_postgres::PostgresReader::open(address)?;
     let (server, status) = (reader.server()?, reader.status()?);
     if format == Format::Json {
         let at: serde_json::Map<_, _> =
@@ -142,7 +142,7 @@ fn status(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
 }
 
 fn nodes(address: &Address, format: Format) -> anyhow::Result<ExitCode> {
-    let nodes = leftfold_postgres::Reader::open(address)?.nodes()?;
+    let nodes = leftfold_postgres::PostgresReader::open(address)?.nodes()?;
     // those whose lease has run out are the last ones
     let gone = nodes.iter().position(|node| node.lease < 0.0);
     let text = nodes.iter().enumerate().map(|(at, node)| match format {

@@ -15,7 +15,7 @@ use crate::cli::{Drain, Format, Gc, Move};
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often it looks whether a node has ended.
-const LOOK: Duration = Duration::from_millis(200);
+const NODE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn drain(address: &Address, args: &Drain) -> anyhow::Result<ExitCode> {
     only_people::require("leftfold fleet drain")?;
@@ -38,7 +38,7 @@ pub(super) fn drain(address: &Address, args: &Drain) -> anyhow::Result<ExitCode>
             );
         }
         live.say("draining", &left);
-        std::thread::sleep(LOOK);
+        std::thread::sleep(NODE_POLL_INTERVAL);
     }
     drop(live);
     super::super::print(&format!(

@@ -20,15 +20,15 @@ use leftfold_store::{Head, Reader, StoreStamp};
 use serde_json::json;
 
 use super::output::{LineKey, Output, TextForm};
-use super::{AGAIN, POLL, spawns};
+use super::{LOG_POLL_INTERVAL, NODE_RETRY_DELAY, spawns};
 use crate::cli::{From, Observe};
 
 /// How often to look for new sessions, and for changes of stores that have been quiet.
-const SCAN: Duration = Duration::from_secs(1);
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a store counts as busy after a change.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a node whose connection has ended may take to release its store, which is then read.
-const RELEASE: Duration = Duration::from_secs(2);
+const STORE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most ancestors of a session that are looked at.
 const DEPTH: usize = 64;
 
@@ -64,7 +64,7 @@ impl Feed {
     /// Takes a line from the node of `root`. `shared`: the sessions whose events `root` shares,
     /// which are printed with these sessions.
     fn take_line(&mut self, line: &str, shared: &[SessionId]) -> anyhow::Result<bool> {
-        let LineKey { session, seq, payload } = LineKey::of(line);
+        let LineKey { session, seq, payload } = LineKey::from_line(line);
         if let Some(hash) = payload {
             self.output.take_payload(&hash, line);
             return Ok(true);
@@ -245,7 +245,7 @@ impl AllSessions {
         let mut scanned: Option<Instant> = None;
         let mut folder = (None, None);
         loop {
-            let all = scanned.is_none_or(|at| at.elapsed() >= SCAN);
+            let all = scanned.is_none_or(|at| at.elapsed() >= SCAN_INTERVAL);
             let found = (look(&self.sessions), look(&self.shared));
             if all || folder != found {
                 self.scan()?;
@@ -263,7 +263,7 @@ impl AllSessions {
                     return Ok(());
                 }
             }
-            let first = self.reports.recv_timeout(POLL).ok();
+            let first = self.reports.recv_timeout(LOG_POLL_INTERVAL).ok();
             for report in first.into_iter().chain(self.reports.try_iter()) {
                 match report {
                     Report::Ended(ended) => return ended,
@@ -282,7 +282,8 @@ impl AllSessions {
         let found = session_paths::stores()?;
         self.stores.retain(|dir, _| found.binary_search(dir).is_ok());
         for dir in found {
-            let new = || Store { busy_until: Some(Instant::now() + BUSY), ..Store::default() };
+            let new =
+                || Store { busy_until: Some(Instant::now() + BUSY_TIMEOUT), ..Store::default() };
             self.stores.entry(dir).or_insert_with(new);
         }
         Ok(())
@@ -299,7 +300,7 @@ impl AllSessions {
         }
         let first = !std::mem::replace(&mut store.looked, true);
         if !first || socket.is_some() {
-            store.busy_until = Some(Instant::now() + BUSY);
+            store.busy_until = Some(Instant::now() + BUSY_TIMEOUT);
         }
         store.stamp = Some(stamp);
         let family = Family::new(session_paths::heads_now(dir), &lock(&self.feed));
@@ -377,9 +378,9 @@ impl Store {
     fn left(&mut self, root: SessionId, watched: bool) {
         self.followed.remove(&root);
         self.stamp = None;
-        self.busy_until = Some(Instant::now() + BUSY);
+        self.busy_until = Some(Instant::now() + BUSY_TIMEOUT);
         if watched {
-            self.released_by = Some(Instant::now() + RELEASE);
+            self.released_by = Some(Instant::now() + STORE_RELEASE_TIMEOUT);
         }
     }
 
@@ -395,7 +396,9 @@ impl Store {
     }
 
     fn may_try(&self, root: SessionId, socket: Identity) -> bool {
-        self.tried.get(&root).is_none_or(|(last, at)| *last != socket || at.elapsed() > AGAIN)
+        self.tried
+            .get(&root)
+            .is_none_or(|(last, at)| *last != socket || at.elapsed() > NODE_RETRY_DELAY)
     }
 
     /// Reads the events from the cursors on of the sessions that no thread follows: a child's

@@ -30,7 +30,7 @@ impl Cursors {
         let mut looked = 0;
         while let Some(session) = cursors.order.get(looked).copied() {
             looked += 1;
-            let before = cursors.of(session);
+            let before = cursors.for_session(session);
             let log = reader.filter(|_| before > 1).map(|reader| reader.read_good(session).0);
             for child in at_work(&log.unwrap_or_default(), before) {
                 if !cursors.next.contains_key(&child) {
@@ -59,7 +59,7 @@ impl Cursors {
         }
     }
 
-    pub(super) fn of(&self, session: SessionId) -> Seq {
+    pub(super) fn for_session(&self, session: SessionId) -> Seq {
         self.next.get(&session).copied().unwrap_or(1)
     }
 
@@ -70,12 +70,12 @@ impl Cursors {
     /// The positions of the children, which come after the root.
     pub(super) fn children(&self) -> HashMap<SessionId, Seq> {
         let children = self.order.iter().skip(1);
-        children.map(|child| (*child, self.of(*child))).collect()
+        children.map(|child| (*child, self.for_session(*child))).collect()
     }
 
     /// Whether an event is still wanted. Marks it as printed.
     pub(super) fn take(&mut self, session: SessionId, seq: Seq) -> bool {
-        let wanted = seq >= self.of(session);
+        let wanted = seq >= self.for_session(session);
         if wanted {
             self.set(session, seq + 1);
         }
@@ -96,7 +96,7 @@ impl Cursors {
     pub(super) fn read(&self, reader: &Reader) -> (Vec<Envelope>, Option<String>) {
         let mut trouble = None;
         let mut read = |session: SessionId| {
-            let from = self.of(session);
+            let from = self.for_session(session);
             let events = reader.read(session, from).unwrap_or_else(|error| {
                 trouble.get_or_insert(error.to_string());
                 let good = reader.read_good(session).0;

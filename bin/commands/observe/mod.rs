@@ -31,11 +31,11 @@ use leftfold_runtime::signals::Signals;
 use output::{LineKey, Output, TextForm};
 
 /// How often the log is checked for changes while there is no node.
-const POLL: Duration = Duration::from_millis(100);
+const LOG_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long to wait before asking a node again that does not know the session.
-const AGAIN: Duration = Duration::from_secs(2);
+const NODE_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// How long the end waits for a line that is being written.
-const LAST_LINE: Duration = Duration::from_millis(500);
+const LAST_LINE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Marks the line of an event that spawns a child; such a line is at most `SHORT` bytes long.
 const SPAWNED: &str = r#""type":"subagent.spawned""#;
@@ -67,7 +67,7 @@ pub(crate) fn observe(args: &Observe) -> anyhow::Result<ExitCode> {
     // may still go out if somebody reads it.
     runtime.shutdown_background();
     let start = Instant::now();
-    while writing.try_lock().is_err() && start.elapsed() < LAST_LINE {
+    while writing.try_lock().is_err() && start.elapsed() < LAST_LINE_TIMEOUT {
         thread::sleep(Duration::from_millis(5));
     }
     ended.map(|()| ExitCode::SUCCESS)
@@ -109,7 +109,9 @@ impl Observer {
         let mut unsettled = false;
         loop {
             let socket = client::identity(&self.place.store);
-            let new = |socket| tried.is_none_or(|(id, at)| id != socket || at.elapsed() > AGAIN);
+            let new = |socket| {
+                tried.is_none_or(|(id, at)| id != socket || at.elapsed() > NODE_RETRY_DELAY)
+            };
             if let Some(socket) = socket.filter(|socket| new(*socket)) {
                 tried = Some((socket, Instant::now()));
                 if let Some(connection) = self.connect() {
@@ -120,7 +122,7 @@ impl Observer {
                     seen = None;
                 }
             }
-            let stamp = StoreStamp::of(&self.place.store, self.cursors.sessions());
+            let stamp = StoreStamp::for_sessions(&self.place.store, self.cursors.sessions());
             if seen.as_ref() != Some(&stamp)
                 || unsettled && !leftfold_store::in_use(&self.place.store)
             {
@@ -130,7 +132,7 @@ impl Observer {
                 }
                 seen = Some(stamp);
             }
-            thread::sleep(POLL);
+            thread::sleep(LOG_POLL_INTERVAL);
         }
     }
 
@@ -138,7 +140,7 @@ impl Observer {
     fn connect(&self) -> Option<Connection> {
         let mut connection = client::connect(&self.place.store).ok()?;
         let session = self.place.session;
-        let (from, children) = (self.cursors.of(session), self.cursors.children());
+        let (from, children) = (self.cursors.for_session(session), self.cursors.children());
         let params = json!({ "session": session, "from": from, "children": children });
         let watching = connection.call("_leftfold/watch", &params);
         watching.inspect_err(|error| tracing::debug!("no node to watch: {error:#}")).ok()?;
@@ -164,7 +166,7 @@ impl Observer {
 
     /// Takes a line from a node, unless its event was printed before.
     fn take_line(&mut self, line: &str) -> anyhow::Result<bool> {
-        let LineKey { session, seq, payload } = LineKey::of(line);
+        let LineKey { session, seq, payload } = LineKey::from_line(line);
         if let Some(hash) = payload {
             self.output.take_payload(&hash, line);
             return Ok(true);

@@ -30,7 +30,7 @@ pub(super) struct LineKey {
 }
 
 impl LineKey {
-    pub(super) fn of(line: &str) -> Self {
+    pub(super) fn from_line(line: &str) -> Self {
         // Lines of today's nodes begin with session and seq, so the rest need not be parsed.
         match place(line) {
             Some((session, seq, _)) => {
@@ -51,7 +51,7 @@ fn place(line: &str) -> Option<(SessionId, Seq, &str)> {
 /// The type of the event in a line; empty if it has none.
 fn kind_of(line: &str) -> Cow<'_, str> {
     #[derive(Default, Deserialize)]
-    struct Kind {
+    struct EventType {
         #[serde(default, rename = "type")]
         kind: String,
     }
@@ -62,7 +62,7 @@ fn kind_of(line: &str) -> Cow<'_, str> {
     };
     match quick() {
         Some(kind) => Cow::Borrowed(kind),
-        None => Cow::Owned(serde_json::from_str::<Kind>(line).unwrap_or_default().kind),
+        None => Cow::Owned(serde_json::from_str::<EventType>(line).unwrap_or_default().kind),
     }
 }
 
@@ -140,7 +140,7 @@ impl Output {
             return self.take_text(event);
         }
         if self.picks(&line::type_of(&event.event)) {
-            let lines = self.lines.of(event);
+            let lines = self.lines.for_event(event);
             self.text.extend(lines.into_iter().map(|line| line + "\n"));
         }
         if self.text.len() < PIECE { Ok(true) } else { self.write() }
@@ -204,7 +204,7 @@ mod tests {
             ),
             ("nonsense", LineKey::default()),
         ] {
-            assert_eq!(LineKey::of(line), key, "{line}");
+            assert_eq!(LineKey::from_line(line), key, "{line}");
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn of(args: &Replay) -> Self {
+    pub(super) fn from_args(args: &Replay) -> Self {
         let text = args.text.as_ref().map(|text| text.to_lowercase());
         let shows_bookkeeping = args.all || text.is_some() || !args.kinds.is_empty();
         Self { kinds: args.kinds.clone(), tool: args.tool.clone(), text, shows_bookkeeping }

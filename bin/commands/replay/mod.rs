@@ -35,7 +35,7 @@ pub(crate) fn replay(args: &Replay) -> anyhow::Result<ExitCode> {
     let needed = if args.step { Seq::MAX } else { to };
     let (place, events) = super::events_to(&args.session, needed)?;
     check_range(args, &place, events.last().map_or(0, |event| event.seq))?;
-    let filter = Filter::of(args);
+    let filter = Filter::from_args(args);
     if args.step {
         return step::step(&events, args.at.unwrap_or(from), &filter);
     }

@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
             return "no event is selected".to_owned();
         };
         let (events, began) = (self.events, self.began);
-        let view = SessionView::of(&events[self.turn_of(index)..=index]);
+        let view = SessionView::from_events(&events[self.turn_of(index)..=index]);
         let line = event_line::replayed(&events[index], self.after(index), began, &view);
         let state = self.after(index + 1);
         let decides = match next(state) {

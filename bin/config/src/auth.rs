@@ -82,7 +82,7 @@ impl Keys {
     }
 
     /// The key of a provider.
-    pub fn of(&self, provider: &str) -> Option<Secret> {
+    pub fn for_provider(&self, provider: &str) -> Option<Secret> {
         let key = self.0.get(provider)?.get("key")?.as_str()?.trim();
         (!key.is_empty()).then(|| Secret::new(key))
     }
@@ -97,7 +97,7 @@ impl Keys {
     pub fn of_plugin(&self, provider: &str) -> Option<PluginCredential> {
         let plugin = SignInPlugin::deserialize(self.0.get(provider)?.get("plugin")?).ok()?;
         let tokens = self.tokens(provider).map(Credential::Tokens);
-        let credential = tokens.or_else(|| self.of(provider).map(Credential::Key))?;
+        let credential = tokens.or_else(|| self.for_provider(provider).map(Credential::Key))?;
         Some(PluginCredential { plugin, credential })
     }
 
@@ -128,7 +128,7 @@ impl Keys {
 
     /// The providers that have a stored key.
     pub fn providers(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str).filter(|name| self.of(name).is_some())
+        self.0.keys().map(String::as_str).filter(|name| self.for_provider(name).is_some())
     }
 }
 

@@ -42,7 +42,7 @@ impl Settings {
         }
         let stored = self.stored.providers();
         found.extend(stored.filter_map(|name| {
-            Some((format!("auth.{name}"), self.stored.of(name)?.reveal().to_owned()))
+            Some((format!("auth.{name}"), self.stored.for_provider(name)?.reveal().to_owned()))
         }));
         for (name, signed_in) in self.stored.sign_ins() {
             let tokens = [("access", &signed_in.access), ("refresh", &signed_in.refresh)];

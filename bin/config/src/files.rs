@@ -18,7 +18,7 @@ thread_local! {
 
 /// A file that was changed more recently may change once more without a new time: the clocks of file systems are
 /// coarse, that of FAT by two seconds.
-const SETTLED: Duration = Duration::from_secs(3);
+const FILE_TIME_GRANULARITY: Duration = Duration::from_secs(3);
 
 /// Everything that a reading has looked at, as it was just before.
 #[derive(Debug, Default)]
@@ -64,7 +64,8 @@ impl Stamp {
     /// Whether the next change will have another time.
     fn is_settled(&self, now: Duration) -> bool {
         let before = |(seconds, _): (i64, i64)| {
-            u64::try_from(seconds).is_ok_and(|at| Duration::from_secs(at + 1) + SETTLED < now)
+            u64::try_from(seconds)
+                .is_ok_and(|at| Duration::from_secs(at + 1) + FILE_TIME_GRANULARITY < now)
         };
         before(self.written) && before(self.changed)
     }

@@ -36,9 +36,9 @@ macro_rules! actions {
                 }
             }
 
-            fn place(self) -> Place {
+            fn place(self) -> KeyContext {
                 match self {
-                    $(Self::$variant => Place::$place,)*
+                    $(Self::$variant => KeyContext::$place,)*
                 }
             }
 
@@ -117,7 +117,7 @@ impl KeyAction {
 
 /// The text at which a key has its action.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum KeyContext {
     Always,
     /// On an empty line.
     Empty,
@@ -125,7 +125,7 @@ enum Place {
     Text,
 }
 
-impl Place {
+impl KeyContext {
     fn overlaps(self, other: Self) -> bool {
         self == other || self == Self::Always || other == Self::Always
     }
@@ -307,7 +307,7 @@ impl Keymap {
     /// The action of a key, if it has one where the text is empty or is not. A key with `shift` that has none is as
     /// without it.
     pub fn action(&self, key: Key, is_empty: bool) -> Option<KeyAction> {
-        let here = if is_empty { Place::Empty } else { Place::Text };
+        let here = if is_empty { KeyContext::Empty } else { KeyContext::Text };
         let of = |key: Key| {
             let mut all = self.0.iter();
             all.find(|(action, keys)| action.place().overlaps(here) && keys.contains(&key))
@@ -394,9 +394,9 @@ mod tests {
                 assert_eq!(key.to_string(), *text);
                 let places = [true, false].map(|is_empty| map.action(*key, is_empty));
                 let expected = match action.place() {
-                    Place::Always => [Some(*action); 2],
-                    Place::Empty => [Some(*action), places[1]],
-                    Place::Text => [places[0], Some(*action)],
+                    KeyContext::Always => [Some(*action); 2],
+                    KeyContext::Empty => [Some(*action), places[1]],
+                    KeyContext::Text => [places[0], Some(*action)],
                 };
                 assert_eq!(places, expected, "{text}");
             }

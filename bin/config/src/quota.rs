@@ -67,7 +67,7 @@ impl ProjectQuota {
 impl ProjectQuota {
     /// The limits of the project with this worktree. Of several that match, the last counts: that of the strongest
     /// source, and in a file the lowest one. `sources` are in order, weakest first.
-    pub(crate) fn of(quotas: &Quotas, sources: &[Arc<Source>], worktree: &Path) -> Self {
+    pub(crate) fn for_project(quotas: &Quotas, sources: &[Arc<Source>], worktree: &Path) -> Self {
         let of_project = OfProject { quotas, sources, worktree };
         Self {
             sessions: of_project.limit("sessions_per_day", |quota| quota.sessions_per_day.as_ref()),

@@ -293,8 +293,9 @@ impl Settings {
         let names = self.provider_names();
         let others = self.models_list().providers.iter().filter(|(name, listed)| {
             let has_key = listed.keys().any(|key| set(env, key).is_some());
-            let is_stored =
-                || self.stored.of(name).is_some() || self.stored.of_plugin(name).is_some();
+            let is_stored = || {
+                self.stored.for_provider(name).is_some() || self.stored.of_plugin(name).is_some()
+            };
             (has_key || is_stored()) && !names.contains(&name.as_str())
         });
         let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
@@ -445,7 +446,7 @@ impl Settings {
             listed,
             npm,
             is_in_settings: self.provider(name).is_some(),
-            stored: self.stored.of(name),
+            stored: self.stored.for_provider(name),
             stored_sign_in: self.stored.sign_in(name),
             plugin_sign_in: self.plugin_sign_in(name),
             known,

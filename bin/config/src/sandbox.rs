@@ -42,13 +42,13 @@ pub(crate) enum Sandbox {
     #[serde(rename = "a string")]
     Mode(SandboxMode),
     #[serde(rename = "an object")]
-    Parts(Box<Parts>),
+    Parts(Box<SandboxParts>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(inline)]
-pub(crate) struct Parts {
+pub(crate) struct SandboxParts {
     #[schemars(extend("x-effect" = "changes whether commands are confined"))]
     mode: Option<SandboxMode>,
     /// Whether commands that rules ask about run without a question, if they stay in the sandbox.
@@ -157,7 +157,7 @@ impl Sandbox {
             }
             Self::Parts(parts) => parts,
         };
-        let Parts { mode, allow, write, hide, show, processes, network: _ } = &**parts;
+        let SandboxParts { mode, allow, write, hide, show, processes, network: _ } = &**parts;
         SandboxSettings {
             mode: *mode,
             allow: *allow,

@@ -638,7 +638,7 @@ impl Settings {
 
     /// The limits of the project with this worktree.
     pub fn quota_of(&self, worktree: &Path) -> ProjectQuota {
-        ProjectQuota::of(&self.quota, &self.sources, worktree)
+        ProjectQuota::for_project(&self.quota, &self.sources, worktree)
     }
 
     /// The rules that settings give to one agent. Rules of a project count only if the user trusts them.

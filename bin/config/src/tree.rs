@@ -223,7 +223,7 @@ pub(crate) fn parse(
     references: References<'_>,
 ) -> Result<Node, Error> {
     let counts = Counts { values: Cell::new(0), inserted: Cell::new(0) };
-    let reader = Reader { source, lines: Lines::new(text), notation, references, counts };
+    let reader = TreeReader { source, lines: Lines::new(text), notation, references, counts };
     // JSON with comments and trailing commas, as editors accept it, and nothing looser.
     let options = ParseOptions {
         allow_comments: true,
@@ -245,7 +245,7 @@ pub(crate) fn parse(
     }
 }
 
-struct Reader<'a> {
+struct TreeReader<'a> {
     source: &'a Arc<Source>,
     lines: Lines<'a>,
     notation: Notation,
@@ -267,7 +267,7 @@ impl Counts {
     }
 }
 
-impl Reader<'_> {
+impl TreeReader<'_> {
     fn node(&self, value: &ast::Value<'_>, path: &str, depth: usize) -> Result<Node, Error> {
         let start = jsonc_parser::common::Ranged::range(value).start;
         if depth > DEEPEST {
@@ -359,7 +359,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-impl Reader<'_> {
+impl TreeReader<'_> {
     /// Replaces every reference in `raw`. An unset variable counts as empty and is recorded, unless the reference has a
     /// default; a file gives its trimmed contents. Inserted text is not searched again. A brace that is not closed, or
     /// begins something else, is text.

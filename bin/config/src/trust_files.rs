@@ -249,7 +249,7 @@ impl Files {
                 if is_read {
                     self.bytes += data.len();
                 }
-                content.map_or_else(|| outline(&data), |it| Sha256::of(&it).to_string())
+                content.map_or_else(|| outline(&data), |it| Sha256::digest(&it).to_string())
             }
             // reading a pipe could take for ever
             Ok(_) => "is no file".to_owned(),

@@ -387,7 +387,7 @@ impl Review<'_> {
             if covered.is_none() {
                 effect += ", with more files than trust can cover, so it is never trusted";
             }
-            Some(Sha256::of(format!("{key}\n{}\n{}", written(node), covered?).as_bytes()))
+            Some(Sha256::digest(format!("{key}\n{}\n{}", written(node), covered?).as_bytes()))
         });
         self.items.push(TrustItem { place: place.clone(), key: key.to_owned(), effect, digest });
     }

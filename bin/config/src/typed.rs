@@ -49,7 +49,7 @@ pub(crate) fn read<T: DeserializeOwned>(root: &Node) -> Result<(T, Vec<LeftOutKe
 #[serde(rename = "@at")]
 pub struct At<T> {
     value: T,
-    here: Here,
+    here: SourcePlace,
 }
 
 impl<T: JsonSchema> JsonSchema for At<T> {
@@ -67,7 +67,7 @@ impl<T: JsonSchema> JsonSchema for At<T> {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Here {
+struct SourcePlace {
     place: SettingPlace,
     key_place: SettingPlace,
     path: String,
@@ -149,7 +149,7 @@ impl AsRef<str> for At<String> {
 }
 
 /// Rejects all texts except these names; the text is known not to be a secret.
-fn one_of(here: &Here, text: &str, names: &[&str]) -> Result<(), Error> {
+fn one_of(here: &SourcePlace, text: &str, names: &[&str]) -> Result<(), Error> {
     if names.contains(&text) {
         return Ok(());
     }
@@ -332,13 +332,19 @@ impl<'a> View<'a> {
         number.as_u64().or_else(|| number.as_f64().and_then(from_float))
     }
 
-    fn here(&self) -> Here {
+    fn here(&self) -> SourcePlace {
         let mut unset = Vec::new();
         if let Tree::Text(text) = &self.node.tree {
             unset.extend(text.unset().map(str::to_owned));
         }
         let (place, key_place) = (self.node.at.clone(), self.key_at.clone());
-        Here { place, key_place, path: self.path.clone(), kind: self.kind().to_owned(), unset }
+        SourcePlace {
+            place,
+            key_place,
+            path: self.path.clone(),
+            kind: self.kind().to_owned(),
+            unset,
+        }
     }
 }
 

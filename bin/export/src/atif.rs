@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use leftfold_events::event::{Event, Session, Usage, as_typed};
 use leftfold_events::{Envelope, SessionId, State, fold};
-use leftfold_view::{Call, Message, Outcome, Part, Reply, SessionView};
+use leftfold_view::{Call, Message, Outcome, Reply, ReplyPart, SessionView};
 use serde_json::{Map, Value, json};
 
 use crate::{Run, messages, transcript};
@@ -37,7 +37,7 @@ fn costs(run: &Run) -> HashMap<SessionId, f64> {
     for (session, events) in logs.into_iter().rev() {
         let children: HashSet<SessionId> = events.iter().filter_map(Envelope::spawned).collect();
         let spent: f64 = children.iter().filter_map(|child| costs.get(child)).sum();
-        costs.insert(session, SessionView::of(events).cost + spent);
+        costs.insert(session, SessionView::from_events(events).cost + spent);
     }
     costs
 }
@@ -150,9 +150,9 @@ impl Steps {
         let mut known = HashSet::new();
         for part in &reply.parts {
             match part {
-                Part::Text(part) => texts.push(part.text.as_str()),
-                Part::Reasoning(part) => reasoning.push(part.text.as_str()),
-                Part::Call(seq) => {
+                ReplyPart::Text(part) => texts.push(part.text.as_str()),
+                ReplyPart::Reasoning(part) => reasoning.push(part.text.as_str()),
+                ReplyPart::Call(seq) => {
                     let Some(call) = view.call(*seq) else { continue };
                     let id = match call.id.as_str() {
                         id if !id.is_empty() && known.insert(id.to_owned()) => id.to_owned(),

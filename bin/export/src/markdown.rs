@@ -10,8 +10,8 @@ use leftfold_events::{Envelope, Event, Seq, SessionId, Time, fold};
 use leftfold_view::clean::{printable, printable_line};
 use leftfold_view::words::{counted, ends, first_line, shorten};
 use leftfold_view::{
-    Call, Change, CompactionEnd, Failure, FileDiff, Message, Outcome, Part, Reply, SessionView,
-    changed_files,
+    Call, Change, CompactionEnd, Failure, FileDiff, Message, Outcome, Reply, ReplyPart,
+    SessionView, changed_files,
 };
 
 use crate::{Run, escaped, transcript};
@@ -191,11 +191,13 @@ fn prompt_part(part: &PromptPart, out: &mut String) {
 fn write_reply(view: &SessionView, reply: &Reply, out: &mut String) {
     for part in &reply.parts {
         match part {
-            Part::Text(text) if text.text.trim().is_empty() => {}
-            Part::Text(text) => fence(out, "markdown", &text.text),
-            Part::Reasoning(text) if text.text.trim().is_empty() => {}
-            Part::Reasoning(text) => fold_text(out, "Reasoning", "text", &text.text),
-            Part::Call(seq) => view.call(*seq).into_iter().for_each(|call| write_call(call, out)),
+            ReplyPart::Text(text) if text.text.trim().is_empty() => {}
+            ReplyPart::Text(text) => fence(out, "markdown", &text.text),
+            ReplyPart::Reasoning(text) if text.text.trim().is_empty() => {}
+            ReplyPart::Reasoning(text) => fold_text(out, "Reasoning", "text", &text.text),
+            ReplyPart::Call(seq) => {
+                view.call(*seq).into_iter().for_each(|call| write_call(call, out))
+            }
         }
     }
     if let Some(Failure { message, .. }) = &reply.failure {

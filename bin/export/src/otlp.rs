@@ -79,7 +79,11 @@ pub struct Signal {
 
 impl Telemetry {
     /// The spans that end after the event `sent` of their log, and the metrics of their sessions.
-    pub fn of(run: &Run, options: &TelemetryOptions, sent: impl Fn(SessionId) -> Seq) -> Self {
+    pub fn from_run(
+        run: &Run,
+        options: &TelemetryOptions,
+        sent: impl Fn(SessionId) -> Seq,
+    ) -> Self {
         let mut spawned = HashMap::new();
         let (mut spans, mut points) = (Vec::new(), Vec::new());
         for (session, events) in run.logs() {
@@ -173,13 +177,13 @@ pub(crate) fn metrics_data(metrics: Vec<Metric>, options: &TelemetryOptions) -> 
 
 /// The place of a span: its trace and its own id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct SpanContext {
     trace: Vec<u8>,
     span: Vec<u8>,
 }
 
 fn hashed(what: &str, session: SessionId, seq: Seq, bytes: usize) -> Vec<u8> {
-    let hash = Sha256::of(format!("leftfold {what} {session} {seq}").as_bytes());
+    let hash = Sha256::digest(format!("leftfold {what} {session} {seq}").as_bytes());
     hash.as_bytes()[..bytes].to_vec()
 }
 
@@ -200,7 +204,7 @@ impl Log<'_> {
     /// this log.
     fn spans(
         &self,
-        spawned: &mut HashMap<SessionId, Vec<Place>>,
+        spawned: &mut HashMap<SessionId, Vec<SpanContext>>,
         points: &mut Vec<Points>,
     ) -> Vec<Span> {
         let mut records = Records::default();
@@ -227,7 +231,7 @@ impl Log<'_> {
                 && let Some(call) = event.of
             {
                 let trace = open.and_then(|turn| turns.get(&turn)).map(|(trace, _)| trace.clone());
-                let place = Place {
+                let place = SpanContext {
                     trace: trace.unwrap_or_else(|| hashed("trace", event.session, event.seq, 16)),
                     span: span_id(event.session, call),
                 };

@@ -21,7 +21,7 @@ pub(crate) struct At {
 }
 
 impl At {
-    pub(crate) fn of(event: &Envelope) -> Self {
+    pub(crate) fn from_event(event: &Envelope) -> Self {
         Self { session: event.session, seq: event.seq, time: event.at }
     }
 }
@@ -103,7 +103,7 @@ pub(crate) struct Records {
 impl Records {
     /// Applies an event. Returns the records that it ends.
     pub(crate) fn apply(&mut self, event: &Envelope) -> Vec<Record> {
-        let at = At::of(event);
+        let at = At::from_event(event);
         let mut done = Vec::new();
         // a denial ends the call
         if let Event::Permission(Permission::Ruled { action, rule, .. }) = &event.event
@@ -170,7 +170,7 @@ impl Records {
     }
 
     fn model(&mut self, model: &Model, event: &Envelope, done: &mut Vec<Record>) {
-        let (at, of) = (At::of(event), event.concerned());
+        let (at, of) = (At::from_event(event), event.concerned());
         let mut end = |end: RequestEnd| {
             if let Some(mut request) = self.requests.remove(&of) {
                 request.ended = Some((at, end));
@@ -214,7 +214,7 @@ impl Records {
         match step {
             CallStep::Called => {
                 let call = CallRecord {
-                    began: At::of(event),
+                    began: At::from_event(event),
                     turn: self.turn_seq(),
                     by: event.of,
                     id: known.id.clone(),
@@ -235,7 +235,7 @@ impl Records {
                     (call.class, call.asked) = (known.class, known.asked);
                     call.started = known.started;
                     call.input = Json::from_value(&known.input);
-                    call.ended = Some((At::of(event), outcome));
+                    call.ended = Some((At::from_event(event), outcome));
                     done.push(Record::Call(call));
                 }
             }

@@ -61,7 +61,7 @@ pub(crate) fn log(text: &str, output: &str) -> Logs {
         step: 1,
         attempt: 1,
         purpose: Purpose::Turn,
-        request_sha256: Sha256::of(b""),
+        request_sha256: Sha256::digest(b""),
     };
     add(None, requested.into());
     add(Some(4), Model::Streamed { parts: vec![reasoning, said] }.into());
@@ -70,7 +70,7 @@ pub(crate) fn log(text: &str, output: &str) -> Logs {
         finish: Finish::ToolCalls,
         usage,
         cost: 0.5,
-        body_sha256: Sha256::of(b""),
+        body_sha256: Sha256::digest(b""),
     };
     add(Some(4), finished.into());
     let resolution = Resolution {

@@ -27,7 +27,7 @@ impl Branches {
     }
 
     /// The branch of a directory that a client asks for. It hears of later changes.
-    pub(crate) fn of(&self, directory: &Path) -> Option<String> {
+    pub(crate) fn for_directory(&self, directory: &Path) -> Option<String> {
         let branch = read(directory);
         self.note(directory.to_owned(), branch.clone());
         branch

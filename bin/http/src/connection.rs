@@ -15,15 +15,15 @@ use tokio::time::{Sleep, sleep};
 /// Connections at a time. Another one is refused with 503.
 pub(crate) const MAX_CONNECTIONS: usize = 1_024;
 /// How long a client may take to send the headers of a request.
-const HEADERS: Duration = Duration::from_secs(10);
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take none of the bytes that are sent to it.
-const STALL: Duration = Duration::from_secs(30);
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The headers of a request, in bytes. With more the answer is 431.
 const MAX_HEADERS: usize = 64 << 10;
 /// Requests at a time on a connection of HTTP/2.
 const MAX_STREAMS: u32 = 128;
 /// How often a connection of HTTP/2 is asked whether it still lives.
-const PING: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// The first bytes of a client of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The answer to a connection too many.
@@ -34,13 +34,17 @@ pub(crate) const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 /// HTTP/1.1 and HTTP/2 with these limits.
 pub(crate) fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(MAX_HEADERS);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_TIMEOUT)
+        .max_buf_size(MAX_HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(u32::try_from(MAX_HEADERS).unwrap_or(u32::MAX))
-        .keep_alive_interval(PING);
+        .keep_alive_interval(PING_INTERVAL);
     builder
 }
 
@@ -74,7 +78,7 @@ impl Opening {
 
 impl LimitedStream {
     pub(crate) fn new(stream: TcpStream) -> Self {
-        Self::with(stream, HEADERS, STALL)
+        Self::with(stream, HEADERS_TIMEOUT, STALL_TIMEOUT)
     }
 
     fn with(stream: TcpStream, opening: Duration, patience: Duration) -> Self {

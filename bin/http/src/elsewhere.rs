@@ -23,16 +23,16 @@ use crate::journal::SKEW;
 use crate::opencode::Projection;
 
 /// How often it looks for sessions that run elsewhere.
-const LOOK: Duration = Duration::from_secs(1);
+const SESSION_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Growth is collected for so long, so that a session that works costs little.
-const COLLECT: Duration = Duration::from_millis(20);
+const COLLECT_DELAY: Duration = Duration::from_millis(20);
 
 /// How long an answer waits for other nodes, of which one may be gone.
 const NODES_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much longer than the answer the last frame may need to the client: it comes by another node and another connection.
-const WAY: Duration = Duration::from_millis(50);
+const DELIVERY_DELAY: Duration = Duration::from_millis(50);
 
 /// Sessions of each kind that are looked at.
 const MAX_SESSIONS: usize = 256;
@@ -126,21 +126,21 @@ async fn send_all(
     let is_there = |tree: &Projection| (tree.seq(session) >= end).then_some(());
     feed.when(session, is_there).await.map_err(|error| anyhow!("{error:?}"))?;
     feed.taken().await;
-    sleep(WAY).await;
+    sleep(DELIVERY_DELAY).await;
     Ok(())
 }
 
 async fn run(sessions: Weak<SessionRegistry>, feed: Arc<Feed>, grown: Arc<Grown>) {
     let mut looked = Instant::now();
     loop {
-        let _ = timeout(LOOK, grown.more.notified()).await;
+        let _ = timeout(SESSION_POLL_INTERVAL, grown.more.notified()).await;
         let Some(sessions) = sessions.upgrade().filter(|sessions| !sessions.is_ending()) else {
             return;
         };
         let mut found =
             std::mem::take(&mut *grown.sessions.lock().unwrap_or_else(PoisonError::into_inner));
         // also while others are told: the one hint that is lost may be among them
-        if looked.elapsed() >= LOOK
+        if looked.elapsed() >= SESSION_POLL_INTERVAL
             && let Some(inbox) = sessions.kept_store().and_then(|store| store.inbox())
         {
             // this process may have stood still
@@ -171,7 +171,7 @@ async fn run(sessions: Weak<SessionRegistry>, feed: Arc<Feed>, grown: Arc<Grown>
                 tracing::warn!("events of session {root} do not reach the feed: {error:#}");
             }
         }
-        sleep(COLLECT).await;
+        sleep(COLLECT_DELAY).await;
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Stranger {
 /// A client that seems to act for a call is looked at so many times more. A program that is being started has
 /// what its starter has open, for a moment: another node, or a process that ends before it can be judged.
 const MORE_LOOKS: usize = 3;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ impl PeerCheck {
             if checked != Err(Stranger::Call) {
                 break;
             }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             checked = self.look(client, server).await;
         }
         checked
@@ -249,7 +249,7 @@ mod tests {
         let mut goes = start();
         let checked = check.check(theirs, ours);
         let end = async {
-            tokio::time::sleep(BETWEEN_LOOKS / 4).await;
+            tokio::time::sleep(POLL_INTERVAL / 4).await;
             goes.kill().unwrap();
             goes.wait().unwrap();
         };

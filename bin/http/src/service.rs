@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use leftfold_actors::NodeMessage;
-use leftfold_runtime::socket::{SessionRegistry, Speaker, Spoken};
+use leftfold_runtime::socket::{SessionRegistry, Speaker, UpgradedConnection};
 use leftfold_store::Store;
 use ractor::ActorRef;
 use serde_json::json;
@@ -39,7 +39,7 @@ use crate::guard::Refusal;
 pub(crate) const PROTOCOL: &str = "http";
 
 /// How long open connections have at the end.
-const LEAVE: Duration = Duration::from_millis(300);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 const REALM: &str = "Basic realm=\"Secure Area\"";
 const ALLOWED_METHODS: &str = "GET, HEAD, PUT, PATCH, POST, DELETE";
 /// Headers of answers that pages may read.
@@ -67,21 +67,22 @@ impl Service {
             routes: OnceCell::new(),
         });
         let spoken = Arc::clone(&service);
-        let speaker: Speaker = Arc::new(move |Spoken { input, output, options, .. }| {
-            let service = Arc::clone(&spoken);
-            Box::pin(async move {
-                let front = serde_json::from_value::<FrontOptions>(options);
-                let served = match front.map_err(anyhow::Error::from).and_then(Front::new) {
-                    Ok(front) => {
-                        service.serve(tokio::io::join(input, output), Arc::new(front)).await
+        let speaker: Speaker =
+            Arc::new(move |UpgradedConnection { input, output, options, .. }| {
+                let service = Arc::clone(&spoken);
+                Box::pin(async move {
+                    let front = serde_json::from_value::<FrontOptions>(options);
+                    let served = match front.map_err(anyhow::Error::from).and_then(Front::new) {
+                        Ok(front) => {
+                            service.serve(tokio::io::join(input, output), Arc::new(front)).await
+                        }
+                        Err(error) => Err(error),
+                    };
+                    if let Err(error) = served {
+                        tracing::warn!("clients of another server are not answered: {error:#}");
                     }
-                    Err(error) => Err(error),
-                };
-                if let Err(error) = served {
-                    tracing::warn!("clients of another server are not answered: {error:#}");
-                }
-            })
-        });
+                })
+            });
         sessions.speaks(PROTOCOL, speaker);
         service
     }
@@ -182,7 +183,7 @@ pub(crate) async fn serve_connection<F, A>(
             served.as_mut().graceful_shutdown();
             // feeds never end by themselves, and are cut off: OpenCode's SDK connects again after that, and takes an
             // end for the last one
-            tokio::time::timeout(LEAVE, served).await.unwrap_or(Ok(()))
+            tokio::time::timeout(CLOSE_TIMEOUT, served).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {

@@ -9,8 +9,8 @@ use leftfold_events::{Json, Time};
 use serde_json::Value;
 
 use super::{
-    Item, ItemKind, LeftOut, Outcome, Part, Reply, Transcript, count, media, objects, sidechains,
-    text, time,
+    Item, ItemKind, LeftOut, MessagePart, Outcome, Reply, Transcript, count, media, objects,
+    sidechains, text, time,
 };
 
 const PROVIDER: &str = "anthropic";
@@ -218,7 +218,8 @@ impl ClaudeReader {
             }
             return;
         }
-        let parts: Vec<Part> = blocks(record).iter().filter_map(|block| self.part(block)).collect();
+        let parts: Vec<MessagePart> =
+            blocks(record).iter().filter_map(|block| self.part(block)).collect();
         let id = text(message, "id").to_owned();
         let (usage, cost) =
             (usage(&message["usage"]), record["costUSD"].as_f64().unwrap_or_default());
@@ -247,22 +248,22 @@ impl ClaudeReader {
         replies.find(|reply| !id.is_empty() && reply.id == id)
     }
 
-    fn part(&mut self, block: &Value) -> Option<Part> {
+    fn part(&mut self, block: &Value) -> Option<MessagePart> {
         let signature =
             |key: &str| block[key].as_str().map(str::to_owned).filter(|s| !s.is_empty());
         match text(block, "type") {
-            "text" => Some(Part::Text(text(block, "text").to_owned())),
-            "thinking" => Some(Part::Reasoning {
+            "text" => Some(MessagePart::Text(text(block, "text").to_owned())),
+            "thinking" => Some(MessagePart::Reasoning {
                 text: text(block, "thinking").to_owned(),
                 signature: signature("signature"),
                 redacted: false,
             }),
-            "redacted_thinking" => Some(Part::Reasoning {
+            "redacted_thinking" => Some(MessagePart::Reasoning {
                 text: String::new(),
                 signature: signature("data"),
                 redacted: true,
             }),
-            "tool_use" => Some(Part::Call(CallSpec {
+            "tool_use" => Some(MessagePart::Call(CallSpec {
                 id: text(block, "id").to_owned(),
                 name: text(block, "name").to_owned(),
                 input: Json::from_value(&block["input"]),

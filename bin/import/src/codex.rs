@@ -6,7 +6,8 @@ use leftfold_events::{Json, Time};
 use serde_json::{Value, json};
 
 use super::{
-    Item, ItemKind, Outcome, Part, Reply, Transcript, count, data_url, media, objects, text, time,
+    Item, ItemKind, MessagePart, Outcome, Reply, Transcript, count, data_url, media, objects, text,
+    time,
 };
 
 /// The types of lines.
@@ -91,7 +92,7 @@ impl CodexReader {
                 let summary = texts(&item["summary"]);
                 let text = if summary.is_empty() { texts(&item["content"]) } else { summary };
                 // Encrypted reasoning is only valid for the account that it was made for.
-                self.part(Part::Reasoning { text, signature: None, redacted: false });
+                self.part(MessagePart::Reasoning { text, signature: None, redacted: false });
             }
             "function_call" => {
                 let arguments = text(item, "arguments");
@@ -118,7 +119,7 @@ impl CodexReader {
 
     fn message(&mut self, item: &Value) {
         match text(item, "role") {
-            "assistant" => self.part(Part::Text(texts(&item["content"]))),
+            "assistant" => self.part(MessagePart::Text(texts(&item["content"]))),
             "user" => self.prompt(item),
             // System and developer messages: a continued session has Leftfold's own.
             _ => {}
@@ -155,10 +156,10 @@ impl CodexReader {
 
     fn call(&mut self, item: &Value, name: &str, input: Json) {
         let id = item["call_id"].as_str().unwrap_or_else(|| text(item, "id"));
-        self.part(Part::Call(CallSpec { id: id.to_owned(), name: name.to_owned(), input }));
+        self.part(MessagePart::Call(CallSpec { id: id.to_owned(), name: name.to_owned(), input }));
     }
 
-    fn part(&mut self, part: Part) {
+    fn part(&mut self, part: MessagePart) {
         let last = self.transcript.items.last_mut().filter(|_| self.open);
         if let Some(Item { what: ItemKind::Reply(reply), .. }) = last {
             reply.parts.push(part);

@@ -100,14 +100,14 @@ pub struct Reply {
     /// The id that connects parts of a reply that are apart in the file.
     pub id: String,
     pub model: ModelRef,
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
     pub finish: Finish,
     pub usage: Usage,
     pub cost: Cost,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum MessagePart {
     Text(String),
     /// A signature is kept only if it may be sent back.
     Reasoning {
@@ -130,7 +130,7 @@ pub struct Outcome {
 
 impl Reply {
     fn has_calls(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Call(_)))
+        self.parts.iter().any(|part| matches!(part, MessagePart::Call(_)))
     }
 }
 

@@ -9,7 +9,7 @@ use leftfold_events::{Json, Time};
 use serde_json::Value;
 
 use super::{
-    Item, ItemKind, Outcome, Part, Reply, Transcript, count, data_url, media, storage, text,
+    Item, ItemKind, MessagePart, Outcome, Reply, Transcript, count, data_url, media, storage, text,
 };
 use crate::UnreadableFile;
 
@@ -173,10 +173,10 @@ impl OpenCodeReader {
         let mut outcomes = Vec::new();
         for part in parts {
             match text(part, "type") {
-                "text" => reply.parts.push(Part::Text(text(part, "text").to_owned())),
+                "text" => reply.parts.push(MessagePart::Text(text(part, "text").to_owned())),
                 "reasoning" => reply.parts.push(reasoning(info, part)),
                 "tool" => {
-                    reply.parts.push(Part::Call(call(part)));
+                    reply.parts.push(MessagePart::Call(call(part)));
                     outcomes.extend(outcome(part));
                     self.started.extend(started(part));
                 }
@@ -203,13 +203,13 @@ impl OpenCodeReader {
     }
 }
 
-fn reasoning(info: &Value, part: &Value) -> Part {
+fn reasoning(info: &Value, part: &Value) -> MessagePart {
     // Other vendors encrypt reasoning for one account or by the id of a reply.
     let sealed = &part["metadata"]["anthropic"];
     let is_theirs = text(info, "providerID") == "anthropic";
     let signature = |key: &str| sealed[key].as_str().filter(|_| is_theirs).map(str::to_owned);
     let data = signature("redactedData");
-    Part::Reasoning {
+    MessagePart::Reasoning {
         text: text(part, "text").to_owned(),
         redacted: data.is_some(),
         signature: data.or_else(|| signature("signature")),

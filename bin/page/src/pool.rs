@@ -76,7 +76,7 @@ impl Pool {
         if text.len() < LONG {
             return if text.starts_with('$') { format!("${text}") } else { text };
         }
-        let hash = Sha256::of(text.as_bytes());
+        let hash = Sha256::digest(text.as_bytes());
         let texts = &mut self.texts;
         let push = || texts.push(&Value::String(text).to_string());
         format!("${}", self.known_texts.entry(hash).or_insert_with(push))
@@ -86,7 +86,7 @@ impl Pool {
     pub(crate) fn value(&mut self, value: Value) -> usize {
         let json = self.encode(value).to_string();
         let values = &mut self.values;
-        let hash = Sha256::of(json.as_bytes());
+        let hash = Sha256::digest(json.as_bytes());
         *self.known_values.entry(hash).or_insert_with(|| values.push(&json))
     }
 
@@ -94,7 +94,7 @@ impl Pool {
     pub(crate) fn message(&mut self, message: Value) -> usize {
         let json = self.encode(message).to_string();
         let messages = &mut self.messages;
-        let hash = Sha256::of(json.as_bytes());
+        let hash = Sha256::digest(json.as_bytes());
         *self.known_messages.entry(hash).or_insert_with(|| messages.push(&json))
     }
 }

@@ -62,7 +62,7 @@ impl Rows {
                 "assistant" => self.sizes.assistant += report.bytes,
                 _ => self.sizes.tool += report.bytes,
             }
-            self.bytes = self.bytes + MessageBytes::of(message);
+            self.bytes = self.bytes + MessageBytes::from_message(message);
             self.pooled.push(pool.message(masked(&report)?));
         }
         Ok(())

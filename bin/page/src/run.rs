@@ -30,7 +30,7 @@ impl Run {
     ///
     /// # Errors
     /// A patch does not reproduce the state of the fold.
-    pub fn of(
+    pub fn from_logs(
         logs: impl IntoIterator<Item = (SessionId, Vec<Envelope>)>,
     ) -> Result<Self, PageError> {
         let mut run = Self::default();

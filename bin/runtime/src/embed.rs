@@ -87,7 +87,7 @@ impl Leftfold {
     /// There is no such session, or its settings are wrong.
     pub async fn session(&self, name: &str) -> anyhow::Result<Session> {
         let place = session_paths::find(name, &leftfold_config::worktree_of(&self.directory))?;
-        let project = Project::of(&place)?;
+        let project = Project::for_session(&place)?;
         Session::open(self.node.clone(), place, project, Overrides::default()).await
     }
 

@@ -123,7 +123,7 @@ pub fn write_note(text: &str) {
 
 /// How long the program waits at its end for work that cannot be interrupted, such as a name lookup
 /// or a write to a pipe that nobody reads.
-const LEAVE: std::time::Duration = std::time::Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Ends the MCP servers, plugins and language servers of this process. Returns when they are gone, after about a second at
 /// most. None starts after that.
@@ -142,7 +142,7 @@ pub fn run_async<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
         close_programs().await;
         result
     });
-    runtime.shutdown_timeout(LEAVE);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     Ok(result)
 }
 

@@ -38,7 +38,7 @@ use super::status_line::StatusLine;
 use super::theme::Background;
 
 /// Two presses of Esc within this time go back to an earlier prompt, and two of Ctrl-C leave.
-const TWICE: Duration = Duration::from_secs(1);
+const DOUBLE_PRESS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The events that `/explain` completes to.
 const EXPLAINABLE: usize = 100;
 /// The keys that `?` shows in an empty composer.
@@ -612,7 +612,7 @@ impl App {
             || self.picker.is_some()
             || self.browsing.is_some();
         let before = if is_off { "" } else { self.composer.before_cursor() };
-        let context = Context::of(before);
+        let context = Context::from_text(before);
         self.wants_choices |= context.is_some() && !self.is_completing;
         self.is_completing = context.is_some();
         let mention = match context {
@@ -1096,7 +1096,7 @@ impl App {
             return None;
         }
         if let Some(Armed::Back(since)) = armed
-            && now.saturating_duration_since(since) <= TWICE
+            && now.saturating_duration_since(since) <= DOUBLE_PRESS_TIMEOUT
         {
             return Some(Action::ListPrompts);
         }

@@ -43,7 +43,7 @@ impl Attachments {
     }
 
     /// The files whose markers a text has.
-    pub(super) fn of(&self, text: &str) -> Vec<PromptPart> {
+    pub(super) fn for_text(&self, text: &str) -> Vec<PromptPart> {
         let named = self.0.iter().filter(|(marker, _)| text.contains(marker.as_str()));
         named.map(|(_, part)| part.clone()).collect()
     }
@@ -189,7 +189,7 @@ mod tests {
         let long = format!("{}.pdf", "x".repeat(100));
         let third = attachments.add(part(Some(&long), "application/pdf"));
         assert_eq!(third, format!("[document 3: {}]", "x".repeat(40)));
-        let names = |text: &str| attachments.of(text).len();
+        let names = |text: &str| attachments.for_text(text).len();
         assert_eq!(names("see [image 2] and [image 1: a.png]"), 2);
         assert_eq!(names("see [image 1]"), 0);
         assert_eq!(names(&third), 1);

@@ -186,7 +186,7 @@ impl CallBlock<'_> {
         finished: &Arc<Finished>,
         previewed: bool,
     ) -> (Vec<Line<'static>>, Option<Fold>) {
-        let CallResult { is_failed, mut notes, body } = CallResult::of(finished);
+        let CallResult { is_failed, mut notes, body } = CallResult::from_finished(finished);
         let times = self.call.started.zip(self.call.ended);
         let took = times.map_or(0, |(started, ended)| ended.since(started));
         if took >= 1000 {

@@ -84,7 +84,7 @@ impl Mode {
     }
 
     /// The mode in force. `None`: another one, which the command line has set.
-    pub(super) fn of(overrides: &Overrides, agent: &str) -> Option<Self> {
+    pub(super) fn from_overrides(overrides: &Overrides, agent: &str) -> Option<Self> {
         match overrides.ask {
             AskMode::Allow | AskMode::Deny => None,
             AskMode::Ask if agent == Self::Plan.name() => Some(Self::Plan),
@@ -182,7 +182,7 @@ impl Choices {
             command.arguments = match builtin.map(|builtin| builtin.command) {
                 Some(Builtin::Model) => models.iter().map(model_entry).collect(),
                 Some(Builtin::Agent) => {
-                    let agents = Agents::of(&resolved);
+                    let agents = Agents::from_settings(&resolved);
                     agents.visible().map(|agent| entry(&agent.name, &agent.description)).collect()
                 }
                 Some(Builtin::Variant) => {
@@ -328,7 +328,7 @@ pub(super) fn variant_names(setup: &SessionSetup) -> anyhow::Result<Vec<String>>
 pub(super) fn agents(setup: &SessionSetup) -> anyhow::Result<Picker<Pick>> {
     let directory = &setup.turn_settings.directory;
     let settings = resolved_settings::settings(directory, &setup.extensions.plugins)?;
-    let agents = Agents::of(&settings);
+    let agents = Agents::from_settings(&settings);
     let row = |agent: &leftfold_runtime::gather::Agent| Row {
         value: run("agent", &agent.name),
         cells: vec![agent.name.clone(), first_line(&agent.description).to_owned()],
@@ -355,7 +355,9 @@ pub(super) fn sessions(
         });
     let all: Sessions = own.into_iter().chain(others).collect();
     let mut costs = Costs::default();
-    let rows = all.iter().map(|(store, head)| session_row(store, costs.of(store, head), head, now));
+    let rows = all
+        .iter()
+        .map(|(store, head)| session_row(store, costs.for_session(store, head), head, now));
     let rows = rows.collect();
     let place = place_of(&all, |(_, head)| head.session == current);
     Ok(Picker::new("Session", rows, place))
@@ -410,7 +412,7 @@ pub(super) fn permissions(
     overrides: &Overrides,
 ) -> anyhow::Result<Picker<Pick>> {
     let worktree = worktree_of(&setup.turn_settings.directory);
-    let current = Mode::of(overrides, &setup.turn_settings.agent.name);
+    let current = Mode::from_overrides(overrides, &setup.turn_settings.agent.name);
     let mode = |mode: Mode| Row {
         value: run("permissions", mode.name()),
         cells: vec![mode.name().to_owned(), mode.about().to_owned()],
@@ -547,8 +549,11 @@ mod tests {
             assert_eq!(Mode::parse(expected), Some(mode));
         }
         let overrides = |accept_edits, ask| Overrides { accept_edits, ask, ..Overrides::default() };
-        assert_eq!(Mode::of(&overrides(true, AskMode::Ask), "build"), Some(Mode::AcceptEdits));
-        assert_eq!(Mode::of(&overrides(false, AskMode::Ask), "plan"), Some(Mode::Plan));
-        assert_eq!(Mode::of(&overrides(false, AskMode::Allow), "build"), None);
+        assert_eq!(
+            Mode::from_overrides(&overrides(true, AskMode::Ask), "build"),
+            Some(Mode::AcceptEdits)
+        );
+        assert_eq!(Mode::from_overrides(&overrides(false, AskMode::Ask), "plan"), Some(Mode::Plan));
+        assert_eq!(Mode::from_overrides(&overrides(false, AskMode::Allow), "build"), None);
     }
 }

@@ -231,7 +231,7 @@ impl Conversation {
     }
 
     fn choose_agent(&mut self, name: &str) -> anyhow::Result<String> {
-        Agents::of(&self.settings()?).to_prompt(name).map_err(anyhow::Error::new)?;
+        Agents::from_settings(&self.settings()?).to_prompt(name).map_err(anyhow::Error::new)?;
         let agent = Some(name.to_owned());
         self.apply(SessionChoices { agent, ..self.job.project.choices.clone() })?;
         Ok(format!("agent: {name}, {}", self.job.setup.turn_settings.model.name()))
@@ -262,7 +262,7 @@ impl Conversation {
     /// The agent that follows gets the next prompts.
     pub(super) fn next_agent(&mut self) {
         let next = self.settings().map(|settings| {
-            let agents = Agents::of(&settings);
+            let agents = Agents::from_settings(&settings);
             let names: Vec<String> = agents.visible().map(|agent| agent.name.clone()).collect();
             let current = &self.job.setup.turn_settings.agent.name;
             let place = names.iter().position(|name| name == current);
@@ -279,7 +279,7 @@ impl Conversation {
     /// The next way to treat permission questions.
     pub(super) fn next_mode(&mut self) {
         let agent = &self.job.setup.turn_settings.agent.name;
-        let current = Mode::of(&self.job.overrides, agent);
+        let current = Mode::from_overrides(&self.job.overrides, agent);
         let chosen = self.set_mode(current.map_or(Mode::Ask, Mode::next));
         self.hint_at(chosen);
     }
@@ -303,7 +303,7 @@ impl Conversation {
 
     fn set_mode(&mut self, mode: Mode) -> anyhow::Result<String> {
         let settings = self.settings()?;
-        let agents = Agents::of(&settings);
+        let agents = Agents::from_settings(&settings);
         let plan = Mode::Plan.name();
         let current = self.job.setup.turn_settings.agent.name.clone();
         let agent = match mode {

@@ -49,7 +49,7 @@ pub(crate) enum Context<'a> {
 
 impl<'a> Context<'a> {
     /// By the text before the cursor.
-    pub(crate) fn of(before: &'a str) -> Option<Self> {
+    pub(crate) fn from_text(before: &'a str) -> Option<Self> {
         if let Some(line) = before.strip_prefix('/').filter(|line| !line.contains('\n')) {
             match line.split_once(' ') {
                 None if !line.contains('/') => return Some(Self::Command(line)),
@@ -118,7 +118,7 @@ impl Menu {
         let was_moved = self.is_moved;
         self.entries.clear();
         (self.selected, self.is_moved) = (0, false);
-        let Some(context) = Context::of(before).filter(|_| self.closed.is_none()) else {
+        let Some(context) = Context::from_text(before).filter(|_| self.closed.is_none()) else {
             self.before.clear();
             return;
         };
@@ -327,7 +327,7 @@ mod tests {
             ("ö@ä", None),
             ("", None),
         ] {
-            assert_eq!(Context::of(before), expected, "{before:?}");
+            assert_eq!(Context::from_text(before), expected, "{before:?}");
         }
     }
 

@@ -44,15 +44,15 @@ use super::theme::{self, Theme, ThemeName};
 use super::{BY, last_turn};
 
 /// The shortest time from one frame to the next.
-const FRAME: Duration = Duration::from_millis(16);
+const FRAME_INTERVAL: Duration = Duration::from_millis(16);
 /// How often the screen is drawn while something runs.
-const TICK: Duration = Duration::from_millis(250);
+const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// After a change of the terminal's size, others follow within this time: somebody drags its edge.
-const SETTLES: Duration = Duration::from_millis(600);
+const RESIZE_SETTLE_DELAY: Duration = Duration::from_millis(600);
 
 /// How long the choices that were read are used.
-const FRESH: Duration = Duration::from_secs(5);
+const CHOICES_LIFETIME: Duration = Duration::from_secs(5);
 
 /// Why a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Conversation {
         self.app.show_past(head);
         // a fork has a cost of its own
         let own = |event: &&Envelope| event.seq < from && event.session == self.job.place.session;
-        self.app.before = SessionView::of(past.iter().filter(own));
+        self.app.before = SessionView::from_events(past.iter().filter(own));
         let job = self.job.clone();
         self.start(
             "opening the session",
@@ -240,7 +240,7 @@ impl Conversation {
         if self.events.job.is_none()
             && let Some(Action::Submit(text)) = self.app.next_prompt()
         {
-            if Entered::of(&text).is_exit() {
+            if Entered::from_line(&text).is_exit() {
                 return Ok(Some(ExitReason::Done));
             }
             self.submit(text)?;
@@ -260,7 +260,7 @@ impl Conversation {
         }
         if self.is_stale && now >= self.next_frame {
             self.is_stale = false;
-            self.next_frame = now + FRAME;
+            self.next_frame = now + FRAME_INTERVAL;
             return Ok(is_gone(self.draw()));
         }
         Ok(None)
@@ -292,7 +292,8 @@ impl Conversation {
                 files.search(&query);
             }
         }
-        let is_fresh = self.choices_read.is_some_and(|read| now.duration_since(read) < FRESH);
+        let is_fresh =
+            self.choices_read.is_some_and(|read| now.duration_since(read) < CHOICES_LIFETIME);
         if std::mem::take(&mut self.app.wants_choices) && !is_fresh {
             self.choices_read = Some(now);
             let (setup, finder) = (self.job.setup.clone(), self.events.finder.clone());
@@ -321,8 +322,8 @@ impl Conversation {
     fn alarm(&self) -> Option<Instant> {
         let now = Instant::now();
         let frame = self.is_stale.then_some(self.next_frame);
-        let tick =
-            (self.app.is_busy() && matches!(self.screen, Screen::Inline(_))).then(|| now + TICK);
+        let tick = (self.app.is_busy() && matches!(self.screen, Screen::Inline(_)))
+            .then(|| now + TICK_INTERVAL);
         [frame, tick, self.app.alarm(now)].into_iter().flatten().min()
     }
 
@@ -400,7 +401,7 @@ impl Conversation {
     async fn perform(&mut self, action: Action) -> anyhow::Result<Option<ExitReason>> {
         match action {
             Action::Submit(text) => {
-                if Entered::of(&text).is_exit() {
+                if Entered::from_line(&text).is_exit() {
                     self.app.settle(false);
                     return Ok(Some(ExitReason::Done));
                 }
@@ -437,7 +438,7 @@ impl Conversation {
 
     /// Carries out a line that the user has entered.
     fn submit(&mut self, text: String) -> anyhow::Result<()> {
-        match Entered::of(&text) {
+        match Entered::from_line(&text) {
             Entered::Prompt => self.prompt(text)?,
             Entered::Shell(line) => {
                 let line = line.to_owned();
@@ -469,7 +470,7 @@ impl Conversation {
             self.app.settle(true);
             return Ok(());
         }
-        let files = self.attachments.of(&text);
+        let files = self.attachments.for_text(&text);
         self.begin("sending the prompt", |job| Box::pin(job.prompt(text, files)));
         Ok(())
     }
@@ -610,7 +611,7 @@ impl Conversation {
     /// Continues in another session.
     async fn switch(&mut self, place: SessionPlace) -> anyhow::Result<()> {
         let past = Reader::open(&place.store)?.read(place.session, 1)?;
-        let project = Project::of(&place)?;
+        let project = Project::for_session(&place)?;
         if !self.may_use_settings(&project.directory)? {
             self.app.note("[not switched: the session is the same]");
             return Ok(());
@@ -768,7 +769,7 @@ impl Conversation {
     fn fit(&mut self) -> io::Result<()> {
         let Screen::Inline(surface) = &mut self.screen else { return Ok(()) };
         if surface.resize(size())? {
-            self.app.resizes_until = Some(Instant::now() + SETTLES);
+            self.app.resizes_until = Some(Instant::now() + RESIZE_SETTLE_DELAY);
         }
         self.app.blocks.resize(usize::from(surface.width()));
         Ok(())

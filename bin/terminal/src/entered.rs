@@ -171,7 +171,7 @@ pub(super) static BUILTIN_COMMANDS: [BuiltinCommand; 25] = [
 ];
 
 impl<'a> Entered<'a> {
-    pub(super) fn of(line: &'a str) -> Self {
+    pub(super) fn from_line(line: &'a str) -> Self {
         if let Some(command) = line.strip_prefix('!').map(str::trim).filter(|line| !line.is_empty())
         {
             return Self::Shell(command);
@@ -198,7 +198,7 @@ fn command(line: &str) -> Option<&str> {
 
 /// The condition under which the line can be carried out.
 pub(super) fn needs(line: &str) -> Needs {
-    match Entered::of(line) {
+    match Entered::from_line(line) {
         Entered::Builtin(builtin, ..) => builtin.needs,
         Entered::Prompt | Entered::Shell(_) | Entered::Other(_) => Needs::Rest,
     }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_line_is_a_command_a_shell_line_or_a_prompt() {
-        let own = |line| match Entered::of(line) {
+        let own = |line| match Entered::from_line(line) {
             Entered::Builtin(builtin, argument, _) => Some((builtin.command, argument)),
             Entered::Prompt | Entered::Shell(_) | Entered::Other(_) => None,
         };
@@ -233,7 +233,7 @@ mod tests {
             ("! git status ", Entered::Shell("git status")),
             ("!", Entered::Prompt),
         ] {
-            assert_eq!(Entered::of(line), expected, "{line:?}");
+            assert_eq!(Entered::from_line(line), expected, "{line:?}");
         }
     }
 

@@ -19,9 +19,9 @@ const MAX_FOUND: usize = 50;
 const READ_AT_ONCE: usize = 1_000;
 const SEARCHED_AT_ONCE: usize = 10_000;
 /// How long a list of files is used before it is read again.
-const FRESH: Duration = Duration::from_secs(5);
+const LIST_LIFETIME: Duration = Duration::from_secs(5);
 /// The time between two answers to a query, while files are still read.
-const PAUSE: Duration = Duration::from_millis(50);
+const ANSWER_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The matches so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Search {
                     Err(TryRecvError::Empty) => {}
                 }
                 if self.step() {
-                    if answered.elapsed() >= PAUSE {
+                    if answered.elapsed() >= ANSWER_INTERVAL {
                         answer(self.found(false));
                         answered = Instant::now();
                     }
@@ -122,7 +122,7 @@ impl Search {
         self.query = Query::new(query);
         self.searched = 0;
         self.best.clear();
-        let is_fresh = self.read_at.is_some_and(|read| now.duration_since(read) < FRESH);
+        let is_fresh = self.read_at.is_some_and(|read| now.duration_since(read) < LIST_LIFETIME);
         if self.walk.is_none() && !is_fresh {
             self.paths.clear();
             self.walk =

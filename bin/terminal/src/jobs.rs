@@ -343,7 +343,7 @@ impl Job {
     /// Reads the use of the model's context.
     pub(super) async fn context(mut self) -> Done {
         match self.state().await {
-            Ok(state) => Done::Context(Box::new(ContextUse::of(&state))),
+            Ok(state) => Done::Context(Box::new(ContextUse::from_state(&state))),
             Err(error) => Done::Refused(format!("/context: {error:#}")),
         }
     }

@@ -21,9 +21,9 @@ pub(super) enum Input {
 
 const ESCAPE: u8 = 0x1b;
 /// After ESC alone, the rest of a sequence arrives within this time.
-const SEQUENCE: Duration = Duration::from_millis(30);
+const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(30);
 /// An answer of the terminal may come in pieces over a slow line. Its rest must not be taken for keys.
-const ANSWER: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// The start of the answer about the background.
 const BACKGROUND: &[u8] = b"\x1b]11;";
 /// A terminal that marks pastes sends these before and after the text.
@@ -50,7 +50,7 @@ impl KeyParser {
     pub(super) fn patience(&self) -> Option<Duration> {
         let is_waiting = !self.bytes.is_empty() && !self.bytes.starts_with(PASTE_STARTS);
         let is_answer = self.bytes.starts_with(BACKGROUND);
-        is_waiting.then_some(if is_answer { ANSWER } else { SEQUENCE })
+        is_waiting.then_some(if is_answer { ANSWER_TIMEOUT } else { SEQUENCE_TIMEOUT })
     }
 
     /// The next inputs. With `is_over` nothing follows soon, so that an ESC at the end is a key.

@@ -35,7 +35,7 @@ impl Keys {
     pub(super) fn start() -> io::Result<Self> {
         let (held, hold) = io::pipe()?;
         let (sender, batches) = mpsc::unbounded_channel();
-        let mut reader = Reader::new(Instant::now());
+        let mut reader = KeyReader::new(Instant::now());
         let thread = std::thread::Builder::new().name("keys".to_owned()).spawn(move || {
             loop {
                 let Ok(batch) = reader.next(Some(&held), None) else { return };
@@ -63,13 +63,13 @@ impl Drop for Keys {
 
 /// Reads the keys of standard input.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct KeyReader {
     parser: KeyParser,
     /// No key that is read from here on was pressed before this instant.
     idle: Instant,
 }
 
-impl Reader {
+impl KeyReader {
     pub(super) fn new(idle: Instant) -> Self {
         Self { parser: KeyParser::default(), idle }
     }

@@ -111,7 +111,7 @@ pub fn run_conversation(start: Start) -> anyhow::Result<ExitCode> {
     let found = start.session.as_deref();
     let found = found.map(|session| session_paths::find(session, &worktree)).transpose()?;
     let project = match &found {
-        Some(place) => Project::of(place)?,
+        Some(place) => Project::for_session(place)?,
         None => Project::new(directory, worktree),
     };
     let past = match &found {

@@ -35,7 +35,7 @@ pub(super) struct PromptHistory {
 impl PromptHistory {
     /// The entries of this file, as they are for a project. A file that cannot be read is empty.
     pub(super) fn open(file: &Path, project: &Path) -> Self {
-        let mut project = Sha256::of(project.as_os_str().as_bytes()).to_string();
+        let mut project = Sha256::digest(project.as_os_str().as_bytes()).to_string();
         project.truncate(HASH);
         let bytes = fs::read(file).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);

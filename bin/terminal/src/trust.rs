@@ -12,7 +12,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::{QueueSelector, tcflush};
 
 use super::key_parser::Input;
-use super::keys::{Batch, Reader, is_control, typed};
+use super::keys::{Batch, KeyReader, is_control, typed};
 use super::terminal_mode::{self, TerminalMode};
 
 /// The rows of the questions.
@@ -96,7 +96,7 @@ fn answer(
     screen: &mut impl Write,
     (keys, codes): (&str, bool),
 ) -> io::Result<Option<bool>> {
-    let mut reader = Reader::new(Instant::now());
+    let mut reader = KeyReader::new(Instant::now());
     let mut shown = String::new();
     loop {
         let now = Instant::now();

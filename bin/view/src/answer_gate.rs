@@ -1,8 +1,8 @@
 //! Decides which keys answer a question on a terminal, so that keys typed for something else never do. Every
 //! terminal uses it. It knows no clock: points in time are arguments.
 //!
-//! A question shown at `t` takes keys from `t` + [`QUIET`] on. Earlier keys are a draft. While there is a draft, no
-//! key answers. Enter or Esc puts the draft aside for the next prompt, and [`QUIET`] begins again. "Always" takes a
+//! A question shown at `t` takes keys from `t` + [`QUIET_DELAY`] on. Earlier keys are a draft. While there is a draft, no
+//! key answers. Enter or Esc puts the draft aside for the next prompt, and [`QUIET_DELAY`] begins again. "Always" takes a
 //! second key. Pasted text never answers: it is a draft, or the start of an answer in words.
 
 use std::ops::Add;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use leftfold_events::event::Answer;
 
 /// How long a question is on the screen before keys count.
-pub const QUIET: Duration = Duration::from_millis(700);
+pub const QUIET_DELAY: Duration = Duration::from_millis(700);
 
 /// The character that Ctrl-D sends.
 pub const CTRL_D: char = '\u{4}';
@@ -96,7 +96,7 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
         if self.shown.as_ref().is_some_and(|shown| shown.question == question) {
             return;
         }
-        let counts_from = now + QUIET;
+        let counts_from = now + QUIET_DELAY;
         self.shown = Some(Shown { question, kind, counts_from, confirming: false });
     }
 
@@ -190,7 +190,7 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
             return if words.is_empty() { GateOutcome::Nothing } else { GateOutcome::Words(words) };
         }
         let was_confirming = std::mem::take(&mut shown.confirming);
-        shown.counts_from = shown.counts_from.max(at + QUIET);
+        shown.counts_from = shown.counts_from.max(at + QUIET_DELAY);
         self.stray = None;
         let outcome = self.edit_draft(text, at);
         if was_confirming || counts { GateOutcome::Redraw } else { outcome }
@@ -209,13 +209,13 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
         }
         if let Some(shown) = &mut self.shown {
             shown.confirming = false;
-            shown.counts_from = at + QUIET;
+            shown.counts_from = at + QUIET_DELAY;
         }
         if key.is_none() {
             self.edit_draft(keys, at);
             return GateOutcome::Redraw;
         }
-        let first = self.stray.take().filter(|(_, since)| at < *since + QUIET);
+        let first = self.stray.take().filter(|(_, since)| at < *since + QUIET_DELAY);
         if let Some((first, _)) = first.filter(|_| !keys.starts_with(char::is_control)) {
             // perhaps the start of a word
             self.stray = Some((first + keys.trim_end_matches('\n'), at));
@@ -235,7 +235,7 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
                 key => {
                     if let Some((stray, since)) = self.stray.take()
                         && self.draft.is_empty()
-                        && at < since + QUIET
+                        && at < since + QUIET_DELAY
                     {
                         self.draft = stray;
                     }
@@ -246,7 +246,7 @@ impl<Q: PartialEq, T: Copy + Ord + Add<Duration, Output = T>> AnswerGate<Q, T> {
         let is_over = self.draft.is_empty() && !before.0.is_empty();
         let has_kept = self.kept.len() != before.1;
         if let Some(shown) = self.shown.as_mut().filter(|_| is_over || has_kept) {
-            (shown.counts_from, shown.confirming) = (at + QUIET, false);
+            (shown.counts_from, shown.confirming) = (at + QUIET_DELAY, false);
         }
         if self.draft == before.0 && !has_kept { GateOutcome::Nothing } else { GateOutcome::Redraw }
     }
@@ -483,7 +483,7 @@ mod tests {
                 let is_confirming = row == GateRow::Confirm;
                 match gate.press(keys, now) {
                     GateOutcome::Answer(answer) => {
-                        prop_assert!(now >= shown_at + QUIET);
+                        prop_assert!(now >= shown_at + QUIET_DELAY);
                         prop_assert!(!has_draft);
                         if answer == Answer::Always {
                             prop_assert!(is_confirming && keys == "y" && last == "a");
@@ -494,7 +494,7 @@ mod tests {
                         gate.show(question, kind, now);
                     }
                     GateOutcome::Because | GateOutcome::EditAlways => {
-                        prop_assert!(now >= shown_at + QUIET && !has_draft);
+                        prop_assert!(now >= shown_at + QUIET_DELAY && !has_draft);
                         question += 1;
                         shown_at = now;
                         gate.show(question, kind, now);

@@ -35,7 +35,7 @@ pub enum ResultBody {
 }
 
 impl CallResult {
-    pub fn of(finished: &Finished) -> Self {
+    pub fn from_finished(finished: &Finished) -> Self {
         let metadata = finished.metadata.value();
         let exit = metadata.get("exit").and_then(Value::as_i64);
         let output = clean(&finished.output);
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn of(output: &str, metadata: &Value, is_error: bool) -> CallResult {
-        CallResult::of(&Finished {
+        CallResult::from_finished(&Finished {
             call: "c".to_owned(),
             title: String::new(),
             output: output.into(),

@@ -57,7 +57,7 @@ pub fn parting(a: &Side<'_>, b: &Side<'_>) -> Option<Parting> {
 pub fn aligned(a: &Side<'_>, b: &Side<'_>) -> Vec<Pair> {
     let hashes = |side: &Side<'_>| -> Vec<Sha256> {
         let all = (0..side.events.len()).map(|at| side.comparable(at).to_string());
-        all.map(|text| Sha256::of(text.as_bytes())).collect()
+        all.map(|text| Sha256::digest(text.as_bytes())).collect()
     };
     let (mine, other) = (hashes(a), hashes(b));
     let both = |a, b, is_same| Pair { a: Some(a), b: Some(b), is_same };
@@ -87,7 +87,7 @@ pub fn aligned(a: &Side<'_>, b: &Side<'_>) -> Vec<Pair> {
 fn without_sources(options: &str) -> Value {
     let mut options: Value = serde_json::from_str(options).unwrap_or_default();
     options.as_object_mut().map(|options| options.remove("sources"));
-    json!(Sha256::of(options.to_string().as_bytes()))
+    json!(Sha256::digest(options.to_string().as_bytes()))
 }
 
 impl<'a> Side<'a> {

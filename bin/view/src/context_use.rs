@@ -32,13 +32,13 @@ pub struct ContextUse {
 }
 
 impl ContextUse {
-    pub fn of(state: &State) -> Self {
+    pub fn from_state(state: &State) -> Self {
         Self::of_request(state, &request_builder::request(state))
     }
 
     /// The parts of the request that this state leads to.
     pub fn of_request(state: &State, request: &Request) -> Self {
-        let messages = request.messages.iter().map(MessageBytes::of).sum();
+        let messages = request.messages.iter().map(MessageBytes::from_message).sum();
         Self::of_parts(state, request, messages)
     }
 
@@ -98,7 +98,7 @@ pub struct MessageBytes {
 }
 
 impl MessageBytes {
-    pub fn of(message: &RequestMessage) -> Self {
+    pub fn from_message(message: &RequestMessage) -> Self {
         match message {
             RequestMessage::User { parts } => {
                 Self { messages: parts.iter().map(of_prompt).sum(), results: 0 }
@@ -165,7 +165,7 @@ mod tests {
             schema: Json::from_value(&json!({})),
         }];
         state.config.model.limit.context = 1_000;
-        let found = ContextUse::of(&state);
+        let found = ContextUse::from_state(&state);
         let expected =
             ContextUse { system: 100, instructions: 200, tools: 10, size: 1_000, ..found };
         assert_eq!(found, expected);
@@ -186,6 +186,9 @@ mod tests {
             ..context::request(&State::default())
         };
         let expected = MessageBytes { messages: 4 + MEDIA * BYTES + 2 + 4 + 2, results: 5 };
-        assert_eq!(request.messages.iter().map(MessageBytes::of).sum::<MessageBytes>(), expected);
+        assert_eq!(
+            request.messages.iter().map(MessageBytes::from_message).sum::<MessageBytes>(),
+            expected
+        );
     }
 }

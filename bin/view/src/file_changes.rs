@@ -32,7 +32,7 @@ pub fn notices(event: &Files) -> Vec<String> {
             let more = (more > 0).then(|| format!("  and {more} more"));
             let sum = match files.len() {
                 0 => "[no file had to be restored]".to_owned(),
-                _ => format!("[restored: {}]", sum(&Figures::of(files.iter()))),
+                _ => format!("[restored: {}]", sum(&Figures::from_files(files.iter()))),
             };
             named.chain(more).chain([sum]).collect()
         }
@@ -59,7 +59,7 @@ pub fn named(files: &[FileChange]) -> String {
     if files.len() > FEW {
         names.push(format!("and {} more", files.len() - FEW));
     }
-    let sum = sum(&Figures::of(files.iter()));
+    let sum = sum(&Figures::from_files(files.iter()));
     if names.is_empty() { sum } else { format!("{sum}: {}", names.join(", ")) }
 }
 

@@ -55,7 +55,7 @@ pub struct Findings {
 
 impl Findings {
     /// The findings of the last turn in these events.
-    pub fn of<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
+    pub fn from_events<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
         let (mut findings, mut state) = (Self::default(), State::default());
         for event in events {
             findings.push(&state, event);

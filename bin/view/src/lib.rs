@@ -50,7 +50,9 @@ mod transcript;
 mod turn_rules;
 pub mod words;
 
-pub use answer_gate::{AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET};
+pub use answer_gate::{
+    AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET_DELAY,
+};
 pub use call_result::{CallResult, ResultBody};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use context_use::{ContextUse, MessageBytes};
@@ -60,8 +62,8 @@ pub use findings::{Finding, Findings, ParallelWrites};
 pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{
-    Call, CallStatus, Failure, FilesJob, Message, Part, PartText, Prompt, Reply, Request, Retry,
-    SessionView,
+    Call, CallStatus, Failure, FilesJob, Message, PartText, Prompt, Reply, ReplyPart, Request,
+    Retry, SessionView,
 };
 pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};

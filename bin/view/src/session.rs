@@ -154,7 +154,7 @@ pub struct Reply {
     pub agent: String,
     pub step: u32,
     pub attempt: u32,
-    pub parts: Vec<Part>,
+    pub parts: Vec<ReplyPart>,
     /// When it was complete, or failed.
     pub ended: Option<Time>,
     /// `None` while it streams, and if it failed.
@@ -177,7 +177,7 @@ pub struct Failure {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ReplyPart {
     Text(PartText),
     Reasoning(PartText),
     /// See [`SessionView::call`].
@@ -309,7 +309,7 @@ impl SessionView {
     }
 
     /// The view of a log from the beginning of a turn or earlier. It keeps no messages.
-    pub fn of<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
+    pub fn from_events<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
         let mut view = Self::default();
         for event in events {
             view.id = event.session;
@@ -499,7 +499,7 @@ impl SessionView {
                 vec![Change::Noted { by, parts }]
             }
             Turn::Configured(configured) => {
-                (self.rules, self.has_rules) = (TurnRules::of(configured), true);
+                (self.rules, self.has_rules) = (TurnRules::from_config(configured), true);
                 if let Ok(model) = serde_json::from_str::<ModelSpec>(configured.model.text()) {
                     self.context_size = model.limit.context;
                 }
@@ -531,7 +531,7 @@ impl SessionView {
             ended: Box::new(ended.clone()),
             finish: self.finish.take(),
             since: self.turn.take(),
-            changed: Figures::of(std::mem::take(&mut self.changed).iter()),
+            changed: Figures::from_files(std::mem::take(&mut self.changed).iter()),
         });
         changes
     }
@@ -688,7 +688,7 @@ impl SessionView {
         });
         if let Some(reply) = last.filter(|_| purpose == Purpose::Turn) {
             // With a call, the reply counts as far as it got.
-            reply.void = !reply.parts.iter().any(|part| matches!(part, Part::Call(_)));
+            reply.void = !reply.parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
         }
         let retry = Change::Retry { attempt, error, until, void_text, void_reasoning, purpose };
         part_ended.into_iter().chain([retry]).collect()
@@ -724,19 +724,19 @@ impl SessionView {
         let Some(of) = event.of else { return };
         let reply = self.messages.iter_mut().rev().find_map(|message| match message {
             Message::Assistant(reply) => {
-                (reply.seq == of || reply.parts.contains(&Part::Call(of))).then_some(reply)
+                (reply.seq == of || reply.parts.contains(&ReplyPart::Call(of))).then_some(reply)
             }
             Message::User(_) | Message::Summary { .. } => None,
         });
         match reply {
-            Some(reply) => reply.parts.push(Part::Call(call)),
+            Some(reply) => reply.parts.push(ReplyPart::Call(call)),
             None if parent.is_some() => {
                 self.messages.push(Message::Assistant(Reply {
                     seq: call,
                     at: event.at,
                     model: self.model.clone().unwrap_or_default(),
                     agent: self.agent.clone(),
-                    parts: vec![Part::Call(call)],
+                    parts: vec![ReplyPart::Call(call)],
                     ended: Some(event.at),
                     ..Reply::default()
                 }));
@@ -1069,25 +1069,24 @@ impl Reply {
         let (id, text) = (piece.id.clone(), piece.text.clone());
         let part = PartText { id, text, since: at, until: None };
         self.parts.push(match piece.kind {
-            PartKind::Text => Part::Text(part),
-            PartKind::Reasoning => Part::Reasoning(part),
+            PartKind::Text => ReplyPart::Text(part),
+            PartKind::Reasoning => ReplyPart::Reasoning(part),
         });
     }
 
     fn part_mut(&mut self, wanted: PartKind, id: &str) -> Option<&mut PartText> {
         self.parts.iter_mut().find_map(|part| match (part, wanted) {
-            (Part::Text(text), PartKind::Text) | (Part::Reasoning(text), PartKind::Reasoning) => {
-                (text.id == id).then_some(text)
-            }
-            (Part::Text(_) | Part::Reasoning(_) | Part::Call(_), _) => None,
+            (ReplyPart::Text(text), PartKind::Text)
+            | (ReplyPart::Reasoning(text), PartKind::Reasoning) => (text.id == id).then_some(text),
+            (ReplyPart::Text(_) | ReplyPart::Reasoning(_) | ReplyPart::Call(_), _) => None,
         })
     }
 
     /// Removes white space at the end of its last text, as requests and `turn.ended` do.
     fn trim(&mut self) {
         let last = self.parts.iter_mut().rev().find_map(|part| match part {
-            Part::Text(part) => Some(&mut part.text),
-            Part::Reasoning(_) | Part::Call(_) => None,
+            ReplyPart::Text(part) => Some(&mut part.text),
+            ReplyPart::Reasoning(_) | ReplyPart::Call(_) => None,
         });
         if let Some(text) = last {
             text.truncate(text.trim_end().len());

@@ -5,7 +5,7 @@ use leftfold_events::{Envelope, Event, Notes, Seq, SessionId, Time, TurnConfig, 
 use serde_json::{Value, json};
 
 use crate::text::TextRenderer;
-use crate::{CallStep, Change, Message, Part, SessionView, Transcript};
+use crate::{CallStep, Change, Message, ReplyPart, SessionView, Transcript};
 
 const ROOT: u8 = 1;
 const CHILD: u8 = 2;
@@ -190,10 +190,10 @@ fn model() -> Value {
 /// The messages of the root, each in a word or two.
 fn messages(transcript: &Transcript) -> Vec<String> {
     let root = transcript.root().unwrap();
-    let part = |part: &Part| match part {
-        Part::Text(part) => format!("text {:?}", part.text),
-        Part::Reasoning(part) => format!("reasoning {:?}", part.text),
-        Part::Call(call) => {
+    let part = |part: &ReplyPart| match part {
+        ReplyPart::Text(part) => format!("text {:?}", part.text),
+        ReplyPart::Reasoning(part) => format!("reasoning {:?}", part.text),
+        ReplyPart::Call(call) => {
             let call = root.call(*call).unwrap();
             format!("{} {:?}", call.heading(), call.status()).to_lowercase()
         }
@@ -265,11 +265,11 @@ fn parts_have_a_beginning_and_an_end() {
     let transcript = log.transcript();
     let reply = transcript.root().unwrap().messages().last().cloned();
     let Some(Message::Assistant(reply)) = reply else { panic!("{reply:?}") };
-    let times = |part: &Part| match part {
-        Part::Text(part) | Part::Reasoning(part) => {
+    let times = |part: &ReplyPart| match part {
+        ReplyPart::Text(part) | ReplyPart::Reasoning(part) => {
             Some((part.text.clone(), part.since.millis(), part.until.map(Time::millis)))
         }
-        Part::Call(_) => None,
+        ReplyPart::Call(_) => None,
     };
     assert_eq!(
         reply.parts.iter().filter_map(times).collect::<Vec<_>>(),
@@ -378,7 +378,7 @@ fn every_question_of_a_call_is_found_by_its_event() {
     let asked = ["Which?", "Sure?", "Sure?"].map(|text| log.asked(ROOT, call, "question", &[text]));
     let unknown = log.asked(ROOT, 90, "question", &["Of an unknown call?"]);
     let permission = log.asked(ROOT, call, "bash", &["ls"]);
-    let view = SessionView::of(&log.events);
+    let view = SessionView::from_events(&log.events);
     let question = |seq: Seq| view.question(seq).unwrap().question.clone();
     let first = question(asked[0]).unwrap();
     assert_eq!(first.titled(), "[Colour] Which?");
@@ -391,7 +391,7 @@ fn every_question_of_a_call_is_found_by_its_event() {
     log.answered(asked[0], "once", Some("red"));
     log.answered(asked[1], "reject", None);
     // The rejection has ended the call and closed its other questions.
-    let view = SessionView::of(&log.events);
+    let view = SessionView::from_events(&log.events);
     let open: Vec<Seq> = view.open_questions().map(|open| open.id.1).collect();
     assert_eq!(open, [unknown]);
     let notes = log.text().1;
@@ -463,7 +463,7 @@ fn what_a_running_call_asks_goes_with_its_end() {
     let first = log.asked(ROOT, call, "question", &["Which?\nside"]);
     log.answered(first, "once", Some("up"));
     let second = log.asked(ROOT, call, "question", &["Which?\nside", "no such side"]);
-    let view = SessionView::of(&log.events);
+    let view = SessionView::from_events(&log.events);
     let question = |seq: Seq| view.question(seq).unwrap().question.clone().unwrap();
     assert_eq!(question(second).titled(), "[m] Which?\nside\nno such side");
     let labels: Vec<_> = question(first).options.into_iter().map(|option| option.label).collect();
@@ -487,7 +487,7 @@ fn what_a_running_call_asks_goes_with_its_end() {
         let ends =
             |change: &Change| matches!(change, Change::Call { step: CallStep::Ended { .. }, .. });
         assert_eq!(changes.iter().any(ends), ended, "{kind}");
-        assert_eq!(SessionView::of(&log.events).open_questions().count(), 0, "{kind}");
+        assert_eq!(SessionView::from_events(&log.events).open_questions().count(), 0, "{kind}");
     }
     log.events.truncate(before);
     // A dismissal, or no answer in time, leaves the call running.
@@ -502,7 +502,7 @@ fn a_late_answer_closes_nothing_that_is_open() {
     log.prompted("go");
     let call = log.resolved(ROOT, "edit", "write", &json!({ "filePath": "a" }));
     let first = log.asked(ROOT, call, "edit", &["a"]);
-    let view = SessionView::of(&log.events);
+    let view = SessionView::from_events(&log.events);
     assert!(view.question(first).unwrap().change.is_some());
     assert!(view.call(call).unwrap().asked);
     log.add(first, "session.deadline_passed", &json!({}));
@@ -512,10 +512,10 @@ fn a_late_answer_closes_nothing_that_is_open() {
     let second = log.asked(ROOT, other, "bash", &["ls"]);
     log.answered(first, "once", None);
     let open: Vec<Seq> =
-        SessionView::of(&log.events).open_questions().map(|open| open.id.1).collect();
+        SessionView::from_events(&log.events).open_questions().map(|open| open.id.1).collect();
     assert_eq!(open, [second]);
     log.ended(ROOT, "aborted");
-    assert_eq!(SessionView::of(&log.events).open_questions().count(), 0);
+    assert_eq!(SessionView::from_events(&log.events).open_questions().count(), 0);
 }
 
 #[test]
@@ -717,7 +717,7 @@ fn a_revert_after_a_turn_full_of_findings_is_found_in_the_next_turn() {
     }));
     let restored = log.add(0, "files.restored", &json!({ "before": "", "tree": "", "files": [] }));
     log.prompted("again");
-    let found = crate::Findings::of(&log.events);
+    let found = crate::Findings::from_events(&log.events);
     let seqs: Vec<Seq> = found.all().iter().map(|finding| finding.seq).collect();
     assert_eq!(seqs, [restored]);
 }

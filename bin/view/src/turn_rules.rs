@@ -18,7 +18,7 @@ pub(crate) struct TurnRules {
 pub type AskingRule = (Rule, Option<String>);
 
 impl TurnRules {
-    pub(crate) fn of(configured: &TurnConfigPayloads) -> Self {
+    pub(crate) fn from_config(configured: &TurnConfigPayloads) -> Self {
         Self { rules: configured.rules.clone(), options: configured.options.clone() }
     }
 
@@ -26,7 +26,7 @@ impl TurnRules {
     pub(crate) fn with_sources(rules: Vec<Rule>, sources: Vec<RuleSource>) -> Self {
         let mut config = TurnConfig { rules, ..TurnConfig::default() };
         config.options.sources.rules = sources;
-        Self::of(&config.payloads())
+        Self::from_config(&config.payloads())
     }
 
     /// The rule that asks about `access` of a call that needs all of `call`. `None`: no rule does.

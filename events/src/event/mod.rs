@@ -128,7 +128,7 @@ impl Fact {
     }
 
     /// An outcome of the intent at `of`.
-    pub fn of(of: Seq, event: impl Into<Event>) -> Self {
+    pub fn for_intent(of: Seq, event: impl Into<Event>) -> Self {
         Self { of: Some(of), event: event.into(), notes: Notes::default(), settles: None }
     }
 

@@ -78,7 +78,7 @@ fn contents_behind_a_hash_are_masked_with_their_hash() {
         assert!(line.contains(&masked) && !line.contains(&token), "{line}");
         assert!(shown.line.contains(&hash.to_string()), "{}", shown.line);
         let Ok(line::Line::Payload { sha256, text }) = line::read(line) else { panic!() };
-        assert_eq!(sha256, Sha256::of(text.as_bytes()));
+        assert_eq!(sha256, Sha256::digest(text.as_bytes()));
     }
 }
 

@@ -19,8 +19,8 @@ const KEPT: usize = 40_000;
 const WORTH: usize = 20_000;
 
 /// The tokens of a tail without a number of its own: a quarter of the usable context, within these.
-const TAIL_LEAST: u64 = 2_000;
-const TAIL_MOST: u64 = 8_000;
+const MIN_TAIL: u64 = 2_000;
+const MAX_TAIL: u64 = 8_000;
 /// The bytes that a picture or a PDF counts for in a tail.
 const MEDIA: usize = 8_000;
 
@@ -65,7 +65,7 @@ fn tail(s: &State, sent: Seq) -> Option<Seq> {
     // at least one reply is summarised
     let oldest = s.messages.iter().find_map(Message::reply)?.asked;
     let usable = s.usable();
-    let share = || usable.map_or(TAIL_MOST, |usable| (usable / 4).clamp(TAIL_LEAST, TAIL_MOST));
+    let share = || usable.map_or(MAX_TAIL, |usable| (usable / 4).clamp(MIN_TAIL, MAX_TAIL));
     let room = wanted.tokens.unwrap_or_else(share).min(usable.map_or(u64::MAX, |all| all / 2));
     let (mut turns, mut taken, mut first) = (0, 0, None);
     for message in s.messages.iter().rev().filter(|message| message.start() <= sent) {

@@ -17,7 +17,6 @@ mod retry;
 pub use admit::admits;
 pub use approval::{ApprovalRefused, may_approve};
 pub use repeatable::Repeatable;
-pub use retry::delay;
 
 use crate::event::{
     Answer, BatchCall, CallKind, CallSpec, Class, Compaction, EndReason, Ended, Envelope, Event,
@@ -357,7 +356,7 @@ fn failed(s: &State, turn: &Turn, failure: &Failure) -> Envelope {
 }
 
 fn retry_scheduled(s: &State, attempt: u32, hint: Option<u64>, error: &str) -> Envelope {
-    let wait = retry::delay(attempt, hint, s.session, s.seq + 1);
+    let wait = retry::backoff(attempt, hint, s.session, s.seq + 1);
     let event = Model::RetryScheduled { attempt, error: error.to_owned() };
     intent(s, None, Some(wait), event)
 }

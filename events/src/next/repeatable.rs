@@ -18,7 +18,7 @@ pub struct Repeatable<'a>(&'a Envelope);
 impl<'a> Repeatable<'a> {
     /// `None`: the event is no intent, or its effect must wait until it is durable. Every event about calls is named
     /// here, so that a new one does not compile before it is decided.
-    pub fn of(envelope: &'a Envelope, s: &State) -> Option<Self> {
+    pub fn for_intent(envelope: &'a Envelope, s: &State) -> Option<Self> {
         let is_repeatable = match &envelope.event {
             Event::Tool(event) => match event {
                 Tool::ResolveStarted { .. } => true,

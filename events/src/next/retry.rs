@@ -5,10 +5,12 @@ use crate::payload::Sha256;
 use crate::state::{Failure, State, words};
 use crate::turn_config::AskMode;
 
-const FIRST: u64 = 2_000;
-const CAP: u64 = 30_000;
+/// The back-off after the first failed attempt, in milliseconds.
+const FIRST_BACKOFF: u64 = 2_000;
+/// The longest back-off without its random part, in milliseconds.
+const MAX_BACKOFF: u64 = 30_000;
 /// The longest wait that is accepted from a server, in milliseconds: about 24 days.
-const HINT_CAP: u64 = 2_147_483_647;
+const MAX_RETRY_AFTER: u64 = 2_147_483_647;
 
 /// Whether another attempt makes sense after `attempt` attempts.
 pub(super) fn is_worth(s: &State, failure: &Failure, attempts: u32) -> bool {
@@ -38,19 +40,19 @@ pub(super) fn with_attempts(error: &str, attempts: u32) -> String {
     }
 }
 
-/// Milliseconds to wait after failed attempt number `attempt` (from 1). A server's hint is used
+/// The back-off, in milliseconds, after failed attempt number `attempt` (from 1). A server's hint is used
 /// unchanged. Otherwise it is 2 s, doubled each time up to 30 s, plus up to a quarter. The
 /// additional part comes from a hash of the place in the log, so that every replay has the same
 /// wait.
-pub fn delay(attempt: u32, hint: Option<u64>, session: SessionId, seq: Seq) -> u64 {
+pub(super) fn backoff(attempt: u32, hint: Option<u64>, session: SessionId, seq: Seq) -> u64 {
     if let Some(hint) = hint {
-        return hint.min(HINT_CAP);
+        return hint.min(MAX_RETRY_AFTER);
     }
     let doublings = attempt.saturating_sub(1).min(10);
-    let base = (FIRST << doublings).min(CAP);
+    let base = (FIRST_BACKOFF << doublings).min(MAX_BACKOFF);
     let mut place = session.to_bytes().to_vec();
     place.extend(seq.to_be_bytes());
-    let drawn = u64::from(Sha256::of(&place).as_bytes()[0]);
+    let drawn = u64::from(Sha256::digest(&place).as_bytes()[0]);
     base + base * drawn / 4 / 255
 }
 
@@ -62,7 +64,7 @@ mod tests {
     fn doubles_to_the_cap_with_at_most_a_quarter_of_jitter() {
         for (attempt, base) in [(1, 2_000), (2, 4_000), (4, 16_000), (5, 30_000), (900, 30_000)] {
             for seq in 1..50 {
-                let delay = delay(attempt, None, SessionId::default(), seq);
+                let delay = backoff(attempt, None, SessionId::default(), seq);
                 assert!((base..=base + base / 4).contains(&delay), "{attempt}: {delay}");
             }
         }
@@ -71,7 +73,7 @@ mod tests {
     #[test]
     fn a_hint_is_taken_up_to_its_cap() {
         let id = SessionId::default();
-        assert_eq!(delay(3, Some(7), id, 1), 7);
-        assert_eq!(delay(1, Some(u64::MAX), id, 1), 2_147_483_647);
+        assert_eq!(backoff(3, Some(7), id, 1), 7);
+        assert_eq!(backoff(1, Some(u64::MAX), id, 1), 2_147_483_647);
     }
 }

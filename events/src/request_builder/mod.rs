@@ -33,14 +33,14 @@ pub fn request(s: &State) -> Request {
 }
 
 fn step(s: &State) -> Built {
-    let mut builder = Builder::of(s);
+    let mut builder = Builder::from_state(s);
     builder.conclude(s);
     builder.finish(s, Purpose::Turn)
 }
 
 /// All messages of the conversation, also answers at its end, which no request has.
 pub fn conversation(s: &State) -> Vec<RequestMessage> {
-    Builder::of(s).messages
+    Builder::from_state(s).messages
 }
 
 /// A request without its messages.
@@ -274,7 +274,7 @@ enum Files {
 }
 
 impl Files {
-    fn of(s: &State) -> Self {
+    fn for_state(s: &State) -> Self {
         if !s.config.model.abilities.media {
             return Self::Unreadable;
         }
@@ -309,8 +309,8 @@ impl Builder {
     }
 
     /// With all messages of the conversation.
-    fn of(s: &State) -> Self {
-        let mut builder = Self::new(&s.config.model, Files::of(s));
+    fn from_state(s: &State) -> Self {
+        let mut builder = Self::new(&s.config.model, Files::for_state(s));
         s.messages.iter().for_each(|message| builder.message(message));
         builder
     }

@@ -21,7 +21,7 @@ use crate::state::{Message, ReplyEnd, State};
 
 /// Equals [`request(s).sha256()`](Request::sha256).
 pub(crate) fn request_sha256(s: &State) -> Sha256 {
-    let mut prefix = Prefix::of(s);
+    let mut prefix = Prefix::from_state(s);
     let sha256 = prefix.finish(s);
     s.memo.keep(prefix);
     debug_assert_eq!(sha256, request(s).sha256(), "the request at {}", s.seq);
@@ -30,7 +30,7 @@ pub(crate) fn request_sha256(s: &State) -> Sha256 {
 
 /// Equals [`request(s)`](request). It shares messages with the requests before it.
 pub fn turn_request(s: &State) -> Request {
-    let prefix = Prefix::of(s);
+    let prefix = Prefix::from_state(s);
     let mut made = prefix.request.clone();
     made.messages.extend(prefix.conversation.end(s).into_iter().map(|(message, _)| message));
     s.memo.keep(prefix);
@@ -48,7 +48,7 @@ struct Prefix {
 
 impl Prefix {
     /// The prefix of the request of `s`, with all messages of the conversation.
-    fn of(s: &State) -> Self {
+    fn from_state(s: &State) -> Self {
         let head = turn_head(s);
         let known = s.memo.take().filter(|known: &Self| known.request.has_head_of(&head));
         let mut prefix = known.unwrap_or_else(|| Self::new(s, head));
@@ -114,12 +114,12 @@ struct Covered {
 impl Conversation {
     fn new(s: &State) -> Self {
         let (covered, ids, open) = (Vec::new(), HashSet::new(), Vec::new());
-        Self { model: s.config.model.name(), files: Files::of(s), covered, ids, open }
+        Self { model: s.config.model.name(), files: Files::for_state(s), covered, ids, open }
     }
 
     /// Whether equal messages of `s` become equal messages of a request.
     fn reads_alike(&self, s: &State) -> bool {
-        self.files == Files::of(s) && self.model == s.config.model.name()
+        self.files == Files::for_state(s) && self.model == s.config.model.name()
     }
 
     /// The number of messages at the beginning that `s` has unchanged.

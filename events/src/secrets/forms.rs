@@ -78,7 +78,7 @@ pub(super) fn plain(name: &str) -> String {
 }
 
 /// Every form of `value`, the plain one first. A form that equals an earlier one is omitted.
-pub(super) fn of(value: &str) -> Vec<(Form, String)> {
+pub(super) fn for_value(value: &str) -> Vec<(Form, String)> {
     let mut forms = vec![(Form::Plain, value.to_owned())];
     forms.push((Form::Json, json(value)));
     forms.extend(JSON_ESCAPED.map(|escaped| (Form::Json, ascii_json(value, escaped))));

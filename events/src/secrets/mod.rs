@@ -343,7 +343,7 @@ fn patterns(known: &[Secret]) -> Vec<Pattern> {
     let mut patterns: Vec<Pattern> = Vec::new();
     let mut known_texts = HashSet::new();
     for secret in known {
-        for (form, found) in forms::of(&secret.value) {
+        for (form, found) in forms::for_value(&secret.value) {
             let placeholder = forms::placeholder(&secret.name, form);
             for found in [found, placeholder.clone()] {
                 if known_texts.insert(found.clone()) {

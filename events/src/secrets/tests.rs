@@ -262,7 +262,7 @@ fn contents_behind_a_hash_are_replaced_with_their_hash() {
     secrets().redact(&mut event);
     let payload = event.payloads()[0];
     assert_eq!(&**payload.text(), r#"["{{secret:QUOTED}}","{{secret:TOKEN}}"]"#);
-    assert_eq!(payload.sha256(), crate::Sha256::of(payload.text().as_bytes()));
+    assert_eq!(payload.sha256(), crate::Sha256::digest(payload.text().as_bytes()));
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl State {
                     call: envelope.of.unwrap_or_default(),
                     agent: agent.clone(),
                     fork_of,
-                    wait: Wait::of(envelope),
+                    wait: Wait::for_event(envelope),
                     ended: false,
                     may_spend: *max_cost,
                     counted: false,

@@ -2,7 +2,7 @@
 //! run.
 
 use super::elicitation::Elicitation;
-use super::{Call, Phase, Rejection, State, Wait, repeat, words};
+use super::{Call, Phase, Rejection, State, Wait, doom_loop, words};
 use crate::event::{
     Access, Answer, Class, Consent, Denial, DenialClass, EndReason, Envelope, Permission,
 };
@@ -45,7 +45,7 @@ impl State {
                 if let Some(call) = self.call_mut(of)
                     && !call.asks(envelope)
                 {
-                    call.is_asked_about(Wait::of(envelope), permission, patterns);
+                    call.is_asked_about(Wait::for_event(envelope), permission, patterns);
                 }
                 self.plugins.forget_question(of);
             }
@@ -214,7 +214,7 @@ impl State {
 
     /// The call is denied. A turn that repeats a call without success ends there.
     pub(super) fn deny(&mut self, denial: Denial, class: DenialClass) {
-        let in_circles = denial.permission == repeat::DOOM_LOOP;
+        let in_circles = denial.permission == doom_loop::DOOM_LOOP;
         self.note(denial, if in_circles { DenialClass::DoomLoop } else { class });
         if in_circles {
             self.stop(EndReason::Blocked);
@@ -246,7 +246,7 @@ impl Call {
     pub(super) fn asks(&mut self, asked: &Envelope) -> bool {
         let Phase::Running { wait, .. } = &mut self.phase else { return false };
         let Some(elicitation) = self.elicitations.first_mut() else { return false };
-        let question = Wait::of(asked);
+        let question = Wait::for_event(asked);
         elicitation.left = wait.until.since(asked.at);
         elicitation.wait = Some(question);
         wait.until = question.until.plus(elicitation.left);

@@ -6,7 +6,7 @@ use super::{Call, Outcome, Phase, State};
 
 /// The outcome of one call of a batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct BatchPart {
     pub tool: String,
     pub outcome: Outcome,
 }
@@ -19,11 +19,11 @@ impl State {
     }
 
     /// The outcomes of the entries of the batch `c`.
-    pub fn parts(&self, c: &Call) -> Vec<Part> {
+    pub fn parts(&self, c: &Call) -> Vec<BatchPart> {
         let done = self.parts_of(c).filter_map(|part| {
             let Phase::Done(outcome) = &part.phase else { return None };
             let tool = part.resolved.as_ref().map_or(&part.name, |resolved| &resolved.name);
-            Some(Part { tool: tool.clone(), outcome: (**outcome).clone() })
+            Some(BatchPart { tool: tool.clone(), outcome: (**outcome).clone() })
         });
         done.collect()
     }

@@ -116,7 +116,7 @@ impl State {
             | ModelStatus::CompactionFailed { .. } => ModelStatus::Due,
         };
         turn.model_status = ModelStatus::Compacting(Compacting {
-            started: Wait::of(envelope),
+            started: Wait::for_event(envelope),
             through,
             keeps_replies: self.config.options.tail.is_some(),
             auto,

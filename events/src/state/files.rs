@@ -180,7 +180,7 @@ impl State {
     pub fn figures(&self, turn: Option<Seq>) -> Figures {
         let of_turn = |changed: &&Changed| turn.is_none_or(|turn| changed.turn == turn);
         let changes = self.files.changes.iter().filter(of_turn);
-        Figures::of(changes.flat_map(|changed| &changed.files))
+        Figures::from_files(changes.flat_map(|changed| &changed.files))
     }
 
     /// The lines that calls have added to each file and deleted from it: all that were not reverted, or
@@ -191,7 +191,10 @@ impl State {
         for file in self.files.changes.iter().filter(of_turn).flat_map(|changed| &changed.files) {
             by_file.entry(&file.path).or_default().push(file);
         }
-        by_file.into_iter().map(|(path, files)| (path, Figures::of(files.into_iter()))).collect()
+        by_file
+            .into_iter()
+            .map(|(path, files)| (path, Figures::from_files(files.into_iter())))
+            .collect()
     }
 
     /// The changes of these steps count, though the log was imported: the import has compared them
@@ -204,7 +207,7 @@ impl State {
     }
 
     pub(super) fn apply_files(&mut self, envelope: &Envelope, event: &Event) {
-        let wait = Wait::of(envelope);
+        let wait = Wait::for_event(envelope);
         match event {
             Event::SnapshotStarted {} => match &mut self.files.restore {
                 Some(restore) => restore.step = RestoreStep::Snapshot(wait),
@@ -284,7 +287,7 @@ impl State {
 }
 
 impl Figures {
-    pub fn of<'a>(files: impl Iterator<Item = &'a FileChange>) -> Self {
+    pub fn from_files<'a>(files: impl Iterator<Item = &'a FileChange>) -> Self {
         let (mut figures, mut paths) = (Self::default(), BTreeSet::new());
         for file in files {
             // an imported log may claim any number

@@ -7,6 +7,7 @@ pub mod batch;
 mod call;
 mod checkout;
 mod compacting;
+mod doom_loop;
 mod elicitation;
 mod files;
 mod hook_results;
@@ -18,7 +19,6 @@ mod messages;
 mod open;
 mod plugins;
 mod prompt_call;
-mod repeat;
 mod reply;
 mod structured;
 pub mod switch;
@@ -237,7 +237,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    fn of(envelope: &Envelope) -> Self {
+    fn for_event(envelope: &Envelope) -> Self {
         Self {
             intent: envelope.seq,
             since: envelope.at,

@@ -108,7 +108,7 @@ impl State {
         match event {
             Hook::Called { plugin, hook } => {
                 let about = envelope.of.unwrap_or_else(|| self.about_request(*hook));
-                let (plugin, wait) = (plugin.clone(), Some(Wait::of(envelope)));
+                let (plugin, wait) = (plugin.clone(), Some(Wait::for_event(envelope)));
                 let consulted = PendingHook { hook: *hook, about, plugin, wait, output: None };
                 self.plugins.asked.push(consulted);
             }

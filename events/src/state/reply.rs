@@ -23,7 +23,7 @@ impl State {
                 self.requested(envelope, model, (*step, *attempt), *purpose);
             }
             Model::RetryScheduled { .. } => {
-                self.retries(Wait::of(envelope));
+                self.retries(Wait::for_event(envelope));
             }
             Model::Streamed { parts } => {
                 if let Some(reply) = self.streaming(envelope) {
@@ -92,7 +92,7 @@ impl State {
             self.count_refused_output();
         }
         let Some(turn) = &mut self.turn else { return };
-        let wait = Wait::of(envelope);
+        let wait = Wait::for_event(envelope);
         match (purpose, &mut turn.model_status) {
             (Purpose::Compaction, ModelStatus::Compacting(c)) => {
                 c.attempt = count.1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::{Call, CallDisplay, Outcome, Phase};
 use super::elicitation::Elicitation;
 use super::message::{Reply, ReplyPart};
-use super::{State, Wait, repeat, words};
+use super::{State, Wait, doom_loop, words};
 use crate::event::{Class, DenialClass, Envelope, Finished, Resolution, Tool};
 use crate::id::Seq;
 
@@ -30,7 +30,7 @@ impl State {
         match event {
             Tool::ResolveStarted { .. } => {
                 if let Some(call) = self.call_mut(of) {
-                    call.phase = Phase::Checking(Wait::of(envelope));
+                    call.phase = Phase::Checking(Wait::for_event(envelope));
                 }
             }
             Tool::Resolved(resolution) => self.resolved(of, resolution),
@@ -114,7 +114,7 @@ impl State {
             call.elicitations.clear();
             call.elicited.clear();
             call.started = Some(envelope.at);
-            call.phase = Phase::Running { wait: Wait::of(envelope), attempt };
+            call.phase = Phase::Running { wait: Wait::for_event(envelope), attempt };
         }
     }
 
@@ -153,10 +153,10 @@ impl State {
         }
         call.phase = Phase::Resolved;
         let seq = call.seq;
-        if self.calls().any(|call| call.seq == seq && self.repeats(call))
+        if self.calls().any(|call| call.seq == seq && self.is_doom_loop(call))
             && let Some(resolved) = self.call_mut(Some(seq)).and_then(|call| call.resolved.as_mut())
         {
-            resolved.access.insert(0, repeat::access(&resolution.name));
+            resolved.access.insert(0, doom_loop::access(&resolution.name));
         }
     }
 

@@ -115,7 +115,7 @@ pub struct Prices {
 
 impl Prices {
     /// The cost of `usage`; reasoning counts as output. 0 if the prices are invalid.
-    pub fn of(&self, usage: &Usage) -> Cost {
+    pub fn cost(&self, usage: &Usage) -> Cost {
         #[expect(clippy::cast_precision_loss, reason = "token counts stay far below 2^52")]
         let price = |tokens: u64, per_million: f64| tokens as f64 * per_million / 1e6;
         let sum = price(usage.input, self.input)
@@ -516,7 +516,7 @@ mod tests {
             // impossibly large counts saturate and stay a number
             (usage(0, u64::MAX, u64::MAX, 0, 0), 2_f64.powi(64) * 15.0 / 1e6),
         ] {
-            let found = prices.of(&usage);
+            let found = prices.cost(&usage);
             assert!((found - cost).abs() < 1e-9 * cost.max(1.0), "{usage:?}: {found}");
         }
     }
@@ -530,7 +530,7 @@ mod tests {
                 Prices { output: wrong, ..Prices::default() },
                 Prices { cache_read: wrong, ..Prices::default() },
             ] {
-                assert!(prices.of(&usage).abs() < f64::EPSILON, "{prices:?}");
+                assert!(prices.cost(&usage).abs() < f64::EPSILON, "{prices:?}");
             }
         }
     }

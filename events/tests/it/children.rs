@@ -127,7 +127,7 @@ fn an_inherited_child_is_forked_where_its_parent_was() {
     let until = spawned.last().expect("a spawn").at.millis();
     let mut ended = spawned.clone();
     let end = child_ended(of.session, "found it".into(), EndReason::Completed, 0.0);
-    ended.extend(timed(root.tell(Fact::of(of.wait.intent, end)), until + 100));
+    ended.extend(timed(root.tell(Fact::for_intent(of.wait.intent, end)), until + 100));
     let mut looks = Run::new(&config());
     ENDED.iter().for_each(|step| drop(looks.step(step)));
     let last = looks.state.seq;

@@ -372,7 +372,7 @@ fn skills_are_never_cleared_and_nothing_before_a_summary_is() {
             resolved.kind = kind.clone();
             let open = run.state.open();
             let check = open.iter().find(|(kind, _)| *kind == PendingKind::Check).unwrap().1.intent;
-            run.tell(Fact::of(check, Tool::Resolved(Box::new(resolved))));
+            run.tell(Fact::for_intent(check, Tool::Resolved(Box::new(resolved))));
             for step in [Done("a", big), Reply(Finish::ToolCalls), Reply(Finish::Stop)] {
                 run.step(&step);
             }

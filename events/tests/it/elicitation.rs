@@ -49,7 +49,10 @@ fn run_of(run: &Run) -> Seq {
 fn elicit(run: &mut Run, elicitation: u32, wanted: Wanted) -> Vec<Envelope> {
     let (from, message) = ("tickets".to_owned(), "For when?".to_owned());
     let of = run_of(run);
-    run.tell(Fact::of(of, Tool::ElicitationRequested { elicitation, from, message, wanted }))
+    run.tell(Fact::for_intent(
+        of,
+        Tool::ElicitationRequested { elicitation, from, message, wanted },
+    ))
 }
 
 fn wanted(schema: &str) -> Wanted {
@@ -65,7 +68,7 @@ fn question(run: &Run) -> (Seq, Vec<String>) {
 fn say(run: &mut Run, reply: Said, words: Option<&str>) -> Vec<Envelope> {
     let of = question(run).0;
     let feedback = words.map(str::to_owned);
-    run.tell(Fact::of(of, Permission::Answered { reply, feedback, by: "me".into() }))
+    run.tell(Fact::for_intent(of, Permission::Answered { reply, feedback, by: "me".into() }))
 }
 
 /// The answer for the tool after these events.
@@ -204,11 +207,14 @@ fn what_is_late_is_not_taken() {
     run.step(&Interrupt);
     let (from, message, wanted) = ("t".to_owned(), "?".to_owned(), wanted("{}"));
     let late = Tool::ElicitationRequested { elicitation: 2, from, message, wanted };
-    assert!(!leftfold_events::admits(&run.state, &Fact::of(of, late)));
+    assert!(!leftfold_events::admits(&run.state, &Fact::for_intent(of, late)));
     let (reply, feedback, by) = (Said::Once, None, "me".to_owned());
     let answered = Permission::Answered { reply, feedback, by };
-    assert!(!leftfold_events::admits(&run.state, &Fact::of(asked, answered)));
-    assert!(!leftfold_events::admits(&run.state, &Fact::of(asked, Session::DeadlinePassed {})));
+    assert!(!leftfold_events::admits(&run.state, &Fact::for_intent(asked, answered)));
+    assert!(!leftfold_events::admits(
+        &run.state,
+        &Fact::for_intent(asked, Session::DeadlinePassed {})
+    ));
     sound(&run);
 }
 

@@ -71,7 +71,7 @@ fn questions(config: &TurnConfig, parts: Vec<PromptPart>, url: &str, secret: boo
         }
         let Some((of, _)) = run.state.questions().pop() else { return said.join(" ") };
         let (reply, feedback, by) = (Said::Once, None, "me".to_owned());
-        batch = run.tell(Fact::of(of, Permission::Answered { reply, feedback, by }));
+        batch = run.tell(Fact::for_intent(of, Permission::Answered { reply, feedback, by }));
     }
 }
 
@@ -191,7 +191,7 @@ fn always_is_for_the_host_and_answers_the_other_questions_about_it() {
         assert_eq!(found.is_ok(), may, "{pattern}: {found:?}");
     }
     let (reply, feedback, by) = (Said::Always, None, "me".to_owned());
-    run.tell(Fact::of(of, Permission::Answered { reply, feedback, by }));
+    run.tell(Fact::for_intent(of, Permission::Answered { reply, feedback, by }));
     assert_eq!(run.state.approved, [rule("allow host evil.test")]);
 }
 
@@ -219,7 +219,7 @@ fn a_redirect_to_another_host_is_judged_by_the_same_rules() {
         let wanted = Wanted::Permission { permission, patterns, always };
         let (from, message) = (WEBFETCH.to_owned(), "It redirects.".to_owned());
         let asked = Tool::ElicitationRequested { elicitation: 1, from, message, wanted };
-        let batch = run.tell(Fact::of(of, asked));
+        let batch = run.tell(Fact::for_intent(of, asked));
         let found = batch.iter().find_map(|event| match &event.event {
             Event::Permission(Permission::Asked { patterns, .. }) => {
                 assert_eq!(patterns, &[to]);

@@ -21,7 +21,7 @@ fn task(run: &mut Run, id: &'static str, named: Option<SessionId>) -> Child {
     let task = named.map_or(String::new(), |named| format!(r#","taskId":"{named}""#));
     resolution.input =
         Json::parse(&format!(r#"{{"subagentType":"general"{task}}}"#)).expect("JSON");
-    run.tell(Fact::of(waits.1.intent, Tool::Resolved(Box::new(resolution))));
+    run.tell(Fact::for_intent(waits.1.intent, Tool::Resolved(Box::new(resolution))));
     run.state.open_children().next().expect("a child").clone()
 }
 
@@ -30,7 +30,7 @@ fn told(run: &mut Run, id: &'static str, named: Option<SessionId>) -> Child {
     run.step(&Prompt("go"));
     let child = task(run, id, named);
     let ended = child_ended(child.session, "found".into(), EndReason::Completed, 0.0);
-    run.tell(Fact::of(child.wait.intent, ended));
+    run.tell(Fact::for_intent(child.wait.intent, ended));
     run.step(&Done(id, "found"));
     run.step(&Text("done"));
     run.step(&Reply(Finish::Stop));

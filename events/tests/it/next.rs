@@ -128,7 +128,7 @@ fn a_long_wait_is_for_people() {
             retryable: true,
             retry_after: Some(86_400_000),
         };
-        let intents = run.tell(Fact::of(request, failed));
+        let intents = run.tell(Fact::for_intent(request, failed));
         let intents: Vec<_> =
             intents.iter().filter(|event| event.event.is_intent()).map(describe).collect();
         assert_eq!(intents, [expected], "{ask:?} {max_wait:?}");
@@ -154,7 +154,7 @@ fn a_refused_image_is_left_out_from_there_on() {
     let mut done = finished("a", "ok");
     done.attachments = vec![image()];
     let running = run.waiting("a").unwrap_or(0);
-    run.tell(Fact::of(running, Tool::Finished(Box::new(done))));
+    run.tell(Fact::for_intent(running, Tool::Finished(Box::new(done))));
     run.step(&Reply(Finish::ToolCalls));
     let sent = |run: &Run| serde_json::to_string(&request_builder::request(&run.state)).unwrap();
     assert!(sent(&run).contains("iVBORw0K"));
@@ -464,8 +464,10 @@ fn late_doubled_and_foreign_outcomes_are_not_admitted() {
     assert!(!run.tell(doubled.clone()).is_empty());
     assert!(run.tell(doubled).is_empty());
     for of in [0, 1, 99 as Seq] {
-        let foreign =
-            leftfold_events::Fact::of(of, leftfold_events::event::Session::DeadlinePassed {});
+        let foreign = leftfold_events::Fact::for_intent(
+            of,
+            leftfold_events::event::Session::DeadlinePassed {},
+        );
         assert!(run.tell(foreign).is_empty());
     }
 }

@@ -99,7 +99,7 @@ fn asked_about_a_command(rules: &[(&str, &str, Action)]) -> Run {
         let mut resolved = resolution(call, Class::Command, ("bash", "cargo test x"), "");
         resolved.access[0].always = vec!["cargo test *".to_owned()];
         let of = run.waiting(call).unwrap();
-        run.tell(Fact::of(of, Tool::Resolved(Box::new(resolved))));
+        run.tell(Fact::for_intent(of, Tool::Resolved(Box::new(resolved))));
     }
     run
 }
@@ -141,7 +141,7 @@ fn an_always_may_allow_other_patterns_that_match_the_question_and_cover_no_denia
         let found = may_approve(&run.state, of, Always, &always).map_err(|why| why.to_string());
         let answered =
             AnsweredFor { reply: Always, feedback: None, by: "me".into(), always: always.clone() };
-        let fact = Fact::of(of, answered);
+        let fact = Fact::for_intent(of, answered);
         assert_eq!(admits(&run.state, &fact), refused.is_none(), "{patterns:?}");
         match (refused, found) {
             (Some(part), Err(why)) => assert!(why.contains(part), "{patterns:?}: {why}"),
@@ -172,7 +172,7 @@ fn an_always_may_allow_other_patterns_that_match_the_question_and_cover_no_denia
     }
     let mut resolved = resolution("a", Class::Command, ASK, "");
     resolved.access[0].always.clear();
-    run.tell(Fact::of(run.waiting("a").unwrap(), Tool::Resolved(Box::new(resolved))));
+    run.tell(Fact::for_intent(run.waiting("a").unwrap(), Tool::Resolved(Box::new(resolved))));
     let (of, _) = run.state.questions()[0].clone();
     let why = may_approve(&run.state, of, Always, &any).unwrap_err().to_string();
     assert_eq!(why, "this question can be allowed once only");

@@ -44,7 +44,10 @@ fn cached_tokens_fill_the_context_too() {
         let request = run.state.open().first().map_or(0, |(_, wait)| wait.intent);
         let usage = Usage { input: 500, cache_read, cache_write, ..Usage::default() };
         let (finish, body_sha256) = (Finish::Stop, Sha256::default());
-        run.tell(Fact::of(request, Model::Finished { finish, usage, cost: 0.0, body_sha256 }));
+        run.tell(Fact::for_intent(
+            request,
+            Model::Finished { finish, usage, cost: 0.0, body_sha256 },
+        ));
         let intents = run.step(&Prompt("more"));
         let intents: Vec<_> =
             intents.iter().filter(|event| event.event.is_intent()).map(describe).collect();

@@ -460,7 +460,7 @@ fn asked(sandbox: SandboxOptions, accesses: &[(&str, &str)]) -> Run {
         run.step(&step);
     }
     let of = run.fact(&Resolve("a", Class::Command, READ, "")).of.expect("a check");
-    run.tell(Fact::of(of, Tool::Resolved(Box::new(command("npm ci", accesses)))));
+    run.tell(Fact::for_intent(of, Tool::Resolved(Box::new(command("npm ci", accesses)))));
     run
 }
 
@@ -528,7 +528,7 @@ fn a_yes_to_everything_includes_the_network_and_leaving() {
             }
             let of = run.fact(&Resolve("a", Class::Command, READ, "")).of.expect("a check");
             let call = command("npm ci", &[(permission, "npm ci")]);
-            run.tell(Fact::of(of, Tool::Resolved(Box::new(call))));
+            run.tell(Fact::for_intent(of, Tool::Resolved(Box::new(call))));
             assert_eq!(describe(run.log.last().unwrap()), expected, "{permission}");
         }
     }

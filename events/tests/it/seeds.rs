@@ -60,7 +60,7 @@ fn hash() -> String {
         "policy {POLICY}\nseeds {}-{}\n{}\n",
         HASHED.start(),
         HASHED.end(),
-        Sha256::of(lines.as_bytes())
+        Sha256::digest(lines.as_bytes())
     )
 }
 

@@ -79,7 +79,7 @@ fn what_children_cost_counts_towards_the_limit_and_not_as_the_sessions_own() {
         let child = run.state.open_children().next().expect("a child").clone();
         assert_eq!((child.may_spend, run.state.left_to_spend()), (Some(max - 0.5), Some(0.0)));
         let ended = child_ended(child.session, "found it".into(), EndReason::Completed, cost);
-        run.tell(Fact::of(child.wait.intent, ended));
+        run.tell(Fact::for_intent(child.wait.intent, ended));
         assert_eq!(run.state.left_to_spend(), Some((max - 1.0).max(0.0)));
         run.step(&Done("a", "found it"));
         run.finish();
@@ -135,7 +135,7 @@ fn what_a_child_does_not_spend_comes_back() {
     let mut run = three_tasks(&ALLOWED);
     let child = run.state.children[0].clone();
     let ended = child_ended(child.session, "found it".into(), EndReason::Completed, 0.2);
-    run.tell(Fact::of(child.wait.intent, ended));
+    run.tell(Fact::for_intent(child.wait.intent, ended));
     let left = run.state.left_to_spend().expect("a limit");
     assert!((left - 0.3).abs() < 1e-9, "{left}");
     // a child that is given up may still cost something

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 /// The claims of a token; `None` if it is no JSON Web Token.
-pub(crate) fn of(token: &str) -> Option<Value> {
+pub(crate) fn from_token(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_, payload, _) = (parts.next()?, parts.next()?, parts.next()?);
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
@@ -37,12 +37,12 @@ mod tests {
     fn claims_are_read_from_the_middle_of_a_token() {
         let claims = json!({ "a": { "b": "acc-1" }, "c": "bad\nid", "exp": 5 });
         let token = format!("h.{}.s", BASE64_URL_SAFE_NO_PAD.encode(claims.to_string()));
-        let read = of(&token).unwrap();
+        let read = from_token(&token).unwrap();
         assert_eq!(read, claims);
         assert_eq!(text(&read, &[&["x"], &["a", "b"]]).as_deref(), Some("acc-1"));
         assert_eq!(text(&read, &[&["c"], &["a"], &["exp"]]), None);
         for no_token in ["", "a.b", "gho_opaque", "a.!.c", "a.bm8.c"] {
-            assert_eq!(of(no_token), None, "{no_token}");
+            assert_eq!(from_token(no_token), None, "{no_token}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::callback::{Callback, query};
 use crate::http;
 
 /// How long to wait for consent.
-pub const CONSENT: Duration = Duration::from_secs(5 * 60);
+pub const CONSENT_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Bytes kept of a server's error.
 const MAX_WHY: usize = 1_000;
@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_pasted_is_an_address_with_the_right_state_or_a_code() {
         for told in ["  c-1 \n", "http://127.0.0.1:1/callback?code=c-1&state=STATE"] {
-            let url = answered(Some(told), CONSENT).await.unwrap();
+            let url = answered(Some(told), CONSENT_TIMEOUT).await.unwrap();
             assert_eq!(
                 (query(&url, "code").unwrap(), query(&url, "state").unwrap()),
                 ("c-1".into(), "s-1".into())
@@ -134,7 +134,7 @@ mod tests {
                 "there was no consent: access_denied (no)",
             ),
         ] {
-            assert_eq!(answered(Some(told), CONSENT).await.unwrap_err(), expected);
+            assert_eq!(answered(Some(told), CONSENT_TIMEOUT).await.unwrap_err(), expected);
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn consent_may_take_five_minutes() {
-        assert_eq!(CONSENT, Duration::from_millis(300_000));
+        assert_eq!(CONSENT_TIMEOUT, Duration::from_millis(300_000));
     }
 
     #[tokio::test]
@@ -161,11 +161,11 @@ mod tests {
             "ms-settings:x?state=s",
             "mailto:a@b.test?state=s",
         ] {
-            let why = answer(page, &callback, &Says(None), CONSENT).await.unwrap_err();
+            let why = answer(page, &callback, &Says(None), CONSENT_TIMEOUT).await.unwrap_err();
             assert_eq!(why, "the address of its consent page is not on the web", "{page}");
         }
         for page in ["--help", "-e x", "", "/bin/sh", "https:///?state=s"] {
-            let why = answer(page, &callback, &Says(None), CONSENT).await.unwrap_err();
+            let why = answer(page, &callback, &Says(None), CONSENT_TIMEOUT).await.unwrap_err();
             assert!(why.starts_with("the address of its consent page is"), "{page}: {why}");
         }
     }

@@ -12,7 +12,7 @@ use crate::row::DeviceCode;
 use crate::server::{Answered, Error, Server, Tokens};
 
 /// How long a person has for a code.
-pub(crate) const LONGEST: Duration = Duration::from_secs(15 * 60);
+pub(crate) const CODE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// The time between two requests, if the server names none, and the longest.
 const INTERVAL: u64 = 5;
@@ -55,7 +55,7 @@ pub(crate) async fn finish(server: &Server, http: &Http, code: Code) -> Result<T
         return Err(server.error("no_code", None, &[]));
     };
     let body = json!({ "device_auth_id": code.id, "user_code": code.user });
-    let end = Instant::now() + LONGEST;
+    let end = Instant::now() + CODE_TIMEOUT;
     let mut interval = code.interval;
     loop {
         match server.post(http, poll, &body).await {

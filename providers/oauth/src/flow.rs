@@ -10,7 +10,7 @@ use reqwest::Url;
 
 use crate::answer::Http;
 use crate::callback::{Callback, Redirect, query};
-use crate::consent::{CONSENT, Consent};
+use crate::consent::{CONSENT_TIMEOUT, Consent};
 use crate::row::{Browser, DeviceCode, SignIn};
 use crate::server::{Error, Server, Tokens};
 use crate::{consent, device};
@@ -149,7 +149,7 @@ impl Started {
         let http = server.http().await?;
         match self.way {
             Way::Browser { callback, page, verifier } => {
-                let url = consent::answer(page.as_str(), &callback, consent, CONSENT).await;
+                let url = consent::answer(page.as_str(), &callback, consent, CONSENT_TIMEOUT).await;
                 let url = url.map_err(Error::Refused)?;
                 let code = query(&url, "code").filter(|code| !code.is_empty());
                 let Some(code) = code else {
@@ -160,8 +160,9 @@ impl Started {
             Way::Standard(code) => {
                 let client = server.client()?;
                 let request = client.exchange_device_access_token(&code);
-                let granted =
-                    request.request_async(http, tokio::time::sleep, Some(device::LONGEST)).await;
+                let granted = request
+                    .request_async(http, tokio::time::sleep, Some(device::CODE_TIMEOUT))
+                    .await;
                 server.tokens(&granted.map_err(|error| server.failed(error, &[]))?)
             }
             Way::OpenAi(code) => device::finish(server, http, code).await,

@@ -16,7 +16,7 @@ mod server;
 pub mod trust;
 
 pub use callback::{Callback, Redirect, query};
-pub use consent::{AutoConsent, CONSENT, Consent, answer};
+pub use consent::{AutoConsent, CONSENT_TIMEOUT, Consent, answer};
 pub use flow::{Method, Started};
 pub use row::{Account, Browser, DeviceCode, Enterprise, SignIn};
 pub use server::{Error, Server, Tokens};

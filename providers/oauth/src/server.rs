@@ -229,8 +229,8 @@ impl Server {
         if access.trim().is_empty() || !access.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(self.error("no token", Some("its answer has no usable token"), &[]));
         }
-        let id = granted.extra_fields().id_token.as_deref().and_then(claims::of);
-        let own = claims::of(&access);
+        let id = granted.extra_fields().id_token.as_deref().and_then(claims::from_token);
+        let own = claims::from_token(&access);
         let account = self.row.account.as_ref().and_then(|account| {
             [&id, &own].into_iter().flatten().find_map(|all| claims::text(all, account.claims))
         });

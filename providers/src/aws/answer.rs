@@ -59,7 +59,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) fn of(body: &[u8]) -> Self {
+    pub(super) fn from_body(body: &[u8]) -> Self {
         Self { text: String::from_utf8_lossy(body).into_owned() }
     }
 

@@ -198,7 +198,7 @@ fn expired(found: &FoundKeys, now: Time) -> Option<String> {
 pub(crate) fn authorization(parameters: &Parameters, required: bool) -> Authorization {
     let given = given(parameters);
     // the values of keys do not become part of a name
-    let hash = leftfold_events::Sha256::of(format!("{parameters:?}").as_bytes());
+    let hash = leftfold_events::Sha256::digest(format!("{parameters:?}").as_bytes());
     let identity = format!("aws {hash} {required}");
     Authorization::new(Signer { given, required, identity })
 }

@@ -75,11 +75,12 @@ fn authorization(
         request.method,
         utf8_percent_encode(request.path, RESERVED_IN_PATH),
         canonical_query(request.query),
-        Sha256::of(request.body),
+        Sha256::digest(request.body),
     );
     let date = stamp.split('T').next().unwrap_or(stamp);
     let scope = format!("{date}/{region}/{service}/aws4_request");
-    let to_sign = format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", Sha256::of(canonical.as_bytes()));
+    let to_sign =
+        format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", Sha256::digest(canonical.as_bytes()));
     let secret = format!("AWS4{}", keys.secret_access_key);
     let steps = [date, region, service, "aws4_request", &to_sign];
     let signature = steps.iter().fold(secret.into_bytes(), |key, step| hmac(&key, step.as_bytes()));

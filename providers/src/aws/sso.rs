@@ -111,7 +111,7 @@ pub(super) async fn keys(sso: &Sso) -> Result<Temporary, Failure> {
     }
     let mask = Mask::new([token.access.as_str()]);
     if !status.is_success() {
-        return Err(answer::refused(&url, status, &Answer::of(&body), &mask));
+        return Err(answer::refused(&url, status, &Answer::from_body(&body), &mask));
     }
     let said: Portal = serde_json::from_slice(&body).unwrap_or_default();
     let keys = said.role_credentials;
@@ -203,7 +203,7 @@ async fn refreshed(
         }
         (_, _, _) => {
             let mask = Mask::new([secret.as_str(), token.as_str()]);
-            Err(answer::refused(&url, status, &Answer::of(&body), &mask))
+            Err(answer::refused(&url, status, &Answer::from_body(&body), &mask))
         }
     }
 }

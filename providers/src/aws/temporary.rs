@@ -122,7 +122,7 @@ async fn ask_sts(
     let secrets = more.iter().map(|(_, value)| *value);
     let of_keys = keys.map(named).unwrap_or_default();
     let mask = Mask::new(secrets.chain(of_keys.iter().map(|(_, value)| value.as_str())));
-    let answer = Answer::of(&answer);
+    let answer = Answer::from_body(&answer);
     if !status.is_success() {
         return Err(refused(url, status, &answer, &mask));
     }
@@ -237,7 +237,7 @@ impl<'a> Metadata<'a> {
         let request = request.header("x-aws-ec2-metadata-token-ttl-seconds", "300");
         let (status, body) = http::ask(WHAT, request, &url, LOCAL_TIMEOUT).await?;
         if !status.is_success() {
-            return Err(refused(&url, status, &Answer::of(&body), &Mask::default()));
+            return Err(refused(&url, status, &Answer::from_body(&body), &Mask::default()));
         }
         metadata.token = String::from_utf8_lossy(&body).trim().to_owned();
         Ok(metadata)
@@ -270,7 +270,7 @@ impl<'a> Metadata<'a> {
             return Ok(None);
         }
         if !status.is_success() {
-            return Err(refused(&url, status, &Answer::of(body.as_bytes()), &self.mask()));
+            return Err(refused(&url, status, &Answer::from_body(body.as_bytes()), &self.mask()));
         }
         Ok(Some(line.to_owned()))
     }
@@ -294,7 +294,7 @@ pub(super) async fn region_of_instance(base: &Url) -> Result<String, Failure> {
 async fn of_local(request: RequestBuilder, url: &Url, mask: &Mask) -> Result<Temporary, Failure> {
     let (status, body) = http::ask(WHAT, request, url, LOCAL_TIMEOUT).await?;
     if !status.is_success() {
-        return Err(refused(url, status, &Answer::of(&body), mask));
+        return Err(refused(url, status, &Answer::from_body(&body), mask));
     }
     let json: Json = serde_json::from_slice(&body).unwrap_or_default();
     let expires = json.expires();

@@ -31,7 +31,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    pub(super) fn of(model: &str) -> Self {
+    pub(super) fn for_model(model: &str) -> Self {
         let id = own_id(model);
         if id.contains("claude") {
             Self::Claude
@@ -63,7 +63,7 @@ impl Family {
 
 /// Whether parts of a prompt for this model can be kept in a cache. The API refuses marks for others.
 pub(super) fn caches(model: &str) -> bool {
-    match Family::of(model) {
+    match Family::for_model(model) {
         Family::Claude => !WITHOUT_CACHE.iter().any(|name| model.contains(name)),
         Family::Nova => true,
         Family::Mistral | Family::OpenAi | Family::Other => false,
@@ -72,7 +72,7 @@ pub(super) fn caches(model: &str) -> bool {
 
 #[cfg(any(debug_assertions, test))]
 pub(super) fn rules(model: &str) -> BedrockModel {
-    let family = Family::of(model);
+    let family = Family::for_model(model);
     BedrockModel {
         caches: caches(model),
         has_rich_results: family.has_rich_results(),

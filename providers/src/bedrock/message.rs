@@ -87,7 +87,7 @@ pub(super) fn cache_point() -> Value {
 
 impl Conversation {
     pub(super) fn new(model: &str) -> Self {
-        let family = Family::of(model);
+        let family = Family::for_model(model);
         let (ids, turns) = (SentIds::new(family.ids()), Turns::new(BLOCKS));
         Self { family, caches: family::caches(model), turns, ids, documents: HashSet::new() }
     }

@@ -61,12 +61,12 @@ pub(super) fn apply(body: &mut Map<String, Value>, request: &Request, lacks_thin
     let (model, options) = (&request.model.id, request.options.value());
     let mut thinking = Thinking::default();
     for (key, value) in options.as_object().into_iter().flatten() {
-        option(body, Family::of(model), &mut thinking, key, value);
+        option(body, Family::for_model(model), &mut thinking, key, value);
     }
     if thinking.kind.as_deref() == Some("enabled") && lacks_thinking {
         thinking = Thinking { effort: thinking.effort, ..Thinking::default() };
     }
-    match Family::of(model) {
+    match Family::for_model(model) {
         Family::Claude => think_as_claude(body, model, &thinking),
         Family::OpenAi => {
             if let Some(effort) = thinking.effort {

@@ -47,14 +47,14 @@ impl Details {
             return Self { markup: true, ..Self::default() };
         }
         match serde_json::from_str::<Value>(&surrogates::repair(text)) {
-            Ok(value) => Self::of(&value),
+            Ok(value) => Self::from_value(&value),
             Err(_) => Self { message: one_line(text), ..Self::default() },
         }
     }
 
     /// Reads `{"error": {...}}`, `{"error": "..."}`, a list of such objects, or a bare error
     /// object.
-    pub(crate) fn of(value: &Value) -> Self {
+    pub(crate) fn from_value(value: &Value) -> Self {
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let message = error.as_str().map(Cow::Borrowed).or_else(|| message_of(error));

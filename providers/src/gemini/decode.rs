@@ -11,14 +11,14 @@ use super::plain;
 use super::sign::{Seal, signature};
 use super::usage::Counts;
 use crate::errors::Failure;
-use crate::parts::{AnswerPart, Parts, bare_error, is_model_fault, reported};
+use crate::parts::{AnswerPart, AnswerParts, bare_error, is_model_fault, reported};
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
-    parts: Parts,
+    parts: AnswerParts,
     call: Option<Call>,
     calls: usize,
     reason: Option<String>,
@@ -32,7 +32,7 @@ impl Decoder {
         Self {
             provider: provider.to_owned(),
             call: None,
-            parts: Parts::default(),
+            parts: AnswerParts::default(),
             calls: 0,
             reason: None,
             is_blocked: false,

@@ -29,13 +29,13 @@ struct Candidate<'a> {
 #[derive(Deserialize)]
 struct Content<'a> {
     #[serde(borrow)]
-    parts: Vec<Part<'a>>,
+    parts: Vec<PlainPart<'a>>,
 }
 
 /// A part with only text and the flag for thoughts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Part<'a> {
+pub(super) struct PlainPart<'a> {
     #[serde(borrow)]
     pub(super) text: std::borrow::Cow<'a, str>,
     #[serde(default)]
@@ -43,7 +43,7 @@ pub(super) struct Part<'a> {
 }
 
 /// The parts and counts of a chunk; `None` if the chunk has anything else.
-pub(super) fn read(data: &str) -> Option<(Vec<Part<'_>>, Option<PlainCounts>)> {
+pub(super) fn read(data: &str) -> Option<(Vec<PlainPart<'_>>, Option<PlainCounts>)> {
     let chunk: Chunk<'_> = serde_json::from_str(data).ok()?;
     let [candidate] = chunk.candidates;
     let is_more = chunk.error.is_some()

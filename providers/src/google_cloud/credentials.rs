@@ -39,7 +39,7 @@ const STS_REFRESH_URL: &str = "https://sts.googleapis.com/v1/oauthtoken";
 const METADATA_HOSTS: [&str; 2] = ["169.254.169.254", "[fd00:ec2::254]"];
 
 /// How long a token of another account lasts, unless the file names a time.
-const IMPERSONATED: Duration = Duration::from_secs(60 * 60);
+const IMPERSONATED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The cloud whose services are used. Others belong to partners and have other hosts.
 const UNIVERSE: &str = "googleapis.com";
@@ -331,7 +331,7 @@ fn account(json: &mut Json) -> Result<Option<Account>, String> {
     let email = email.replace("%40", "@");
     let said = json.service_account_impersonation.take();
     let seconds = said.and_then(|said| said.token_lifetime_seconds);
-    let lifetime = seconds.map_or(IMPERSONATED, Duration::from_secs);
+    let lifetime = seconds.map_or(IMPERSONATED_LIFETIME, Duration::from_secs);
     Ok(Some(Account { email, url, delegates: json.delegates.take().unwrap_or_default(), lifetime }))
 }
 

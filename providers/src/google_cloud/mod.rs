@@ -33,7 +33,7 @@ const PRODUCT: &str = "/sys/class/dmi/id/product_name";
 
 /// The places where credentials may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Places {
+struct CredentialPlaces {
     /// The file that the variable names. If it is named, nothing else counts.
     named: Option<PathBuf>,
     /// The file of gcloud.
@@ -42,7 +42,7 @@ struct Places {
     metadata: Option<String>,
 }
 
-impl Places {
+impl CredentialPlaces {
     fn of_process() -> Self {
         let product = std::fs::read_to_string(PRODUCT).unwrap_or_default();
         Self::of(|name| std::env::var(name).ok(), &product)
@@ -106,7 +106,7 @@ enum FoundCredentials {
 /// Access tokens for all requests of the process.
 #[derive(Debug, Default)]
 struct Tokens {
-    places: Places,
+    places: CredentialPlaces,
     current: Shared<Token>,
 }
 
@@ -121,8 +121,9 @@ struct Token {
 /// without any if there are none.
 pub(crate) fn authorization(required: bool) -> Authorization {
     /// All providers share a token.
-    static TOKENS: LazyLock<Arc<Tokens>> =
-        LazyLock::new(|| Arc::new(Tokens { places: Places::of_process(), ..Tokens::default() }));
+    static TOKENS: LazyLock<Arc<Tokens>> = LazyLock::new(|| {
+        Arc::new(Tokens { places: CredentialPlaces::of_process(), ..Tokens::default() })
+    });
     Authorization::new(GoogleCloud { tokens: Arc::clone(&TOKENS), required })
 }
 
@@ -169,7 +170,7 @@ impl Authorize for GoogleCloud {
 /// # Errors
 /// There are none, or they cannot be used: what to do.
 pub(crate) fn describe() -> Result<String, String> {
-    let Some((found, from)) = Places::of_process().find()? else {
+    let Some((found, from)) = CredentialPlaces::of_process().find()? else {
         return Err(NOTHING.to_owned());
     };
     Ok(match found {
@@ -183,7 +184,7 @@ pub(crate) fn describe() -> Result<String, String> {
 
 /// The files in which credentials may be.
 pub(crate) fn files() -> Vec<PathBuf> {
-    let Places { named, gcloud, .. } = Places::of_process();
+    let CredentialPlaces { named, gcloud, .. } = CredentialPlaces::of_process();
     named.into_iter().chain(gcloud).filter(|path| path.is_absolute() && path.exists()).collect()
 }
 
@@ -229,21 +230,24 @@ mod tests {
             "token_uri": token_uri, "universe_domain": "googleapis.com" })
     }
 
-    fn places(variables: &[(&str, &str)], product: &str) -> Places {
+    fn places(variables: &[(&str, &str)], product: &str) -> CredentialPlaces {
         let of = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        Places::of(of, product)
+        CredentialPlaces::of(of, product)
     }
 
     #[test]
     fn credentials_are_where_googles_clients_look() {
         let in_home = |folder: &str| Some(PathBuf::from(folder).join(OF_GCLOUD));
         let home = ("HOME", "/home/me");
-        let plain = Places { gcloud: in_home("/home/me/.config/gcloud"), ..Places::default() };
+        let plain = CredentialPlaces {
+            gcloud: in_home("/home/me/.config/gcloud"),
+            ..CredentialPlaces::default()
+        };
         assert_eq!(places(&[home], "ThinkPad\n"), plain);
-        assert_eq!(places(&[], ""), Places::default());
+        assert_eq!(places(&[], ""), CredentialPlaces::default());
         let moved = places(&[home, ("CLOUDSDK_CONFIG", "/etc/gcloud")], "");
         assert_eq!(moved.gcloud, in_home("/etc/gcloud"));
         let named = places(&[("GOOGLE_APPLICATION_CREDENTIALS", "/k.json")], "");
@@ -287,7 +291,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.json");
         std::fs::write(&path, service_account_json(&uri).to_string()).unwrap();
-        let places = Places { named: Some(path), ..Places::default() };
+        let places = CredentialPlaces { named: Some(path), ..CredentialPlaces::default() };
         let tokens = Arc::new(Tokens { places, ..Tokens::default() });
         let google = Arc::new(GoogleCloud { tokens, required: true });
         let ask = || {
@@ -329,7 +333,7 @@ mod tests {
         std::fs::write(path("broken.json"), "{").unwrap();
         let found = |named: Option<&str>, gcloud: Option<&str>, host: Option<&str>| {
             let (named, gcloud) = (named.map(path), gcloud.map(path));
-            let places = Places { named, gcloud, metadata: host.map(str::to_owned) };
+            let places = CredentialPlaces { named, gcloud, metadata: host.map(str::to_owned) };
             places.find().map(|found| found.map(|(_, from)| from))
         };
         let user = path("user.json").display().to_string();

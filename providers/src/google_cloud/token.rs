@@ -29,7 +29,7 @@ const LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// How long a token is used that does not say when it expires.
 const UNKNOWN_LIFETIME: Duration = Duration::from_secs(5 * 60);
 /// The longest lifetime of a token that is believed.
-const LONGEST_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a token is waited for.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The machine's own server answers at once, or it is not there.
@@ -269,7 +269,7 @@ async fn exchange(
     let answer: Answer = serde_json::from_slice(&body).unwrap_or_default();
     let token = answer.access_token.as_deref().map(str::trim).filter(|token| is_usable(token));
     if let Some(token) = token.filter(|_| status.is_success()) {
-        let lifetime = answer.lifetime(got).unwrap_or(UNKNOWN_LIFETIME).min(LONGEST_LIFETIME);
+        let lifetime = answer.lifetime(got).unwrap_or(UNKNOWN_LIFETIME).min(MAX_LIFETIME);
         return Ok((token.to_owned(), Lifetime::new(got, lifetime)));
     }
     let said = match answer.reason() {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::returned::Returned;
 use super::wire::{CallPiece, Words};
-use crate::parts::Parts;
+use crate::parts::AnswerParts;
 use crate::stream::{EventQueue, StreamEvent};
 
 /// The calls of one answer, in the order in which they began.
@@ -87,7 +87,7 @@ impl Calls {
 
     /// Ends all calls. Unless the answer is whole, the last one may be cut off before its arguments: its input is then
     /// a JSON string, which no tool accepts.
-    pub(super) fn close(&mut self, is_whole: bool, parts: &mut Parts, out: &mut EventQueue) {
+    pub(super) fn close(&mut self, is_whole: bool, parts: &mut AnswerParts, out: &mut EventQueue) {
         let last = self.0.iter().rposition(|call| !call.is_empty_piece());
         for (at, call) in self.0.iter_mut().enumerate() {
             if call.is_done || call.is_empty_piece() {

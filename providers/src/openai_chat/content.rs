@@ -16,7 +16,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let mut content = Self::default();
         content.text(text);
         content

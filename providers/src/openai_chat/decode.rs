@@ -8,7 +8,7 @@ use super::returned::{DETAILS, OPAQUE, Returned, add_detail, text_of};
 use super::usage::Counts;
 use super::wire::{CallPiece, Choice, Chunk, Delta, Words, plain_words};
 use crate::errors::Failure;
-use crate::parts::{AnswerPart, Parts, bare_error, is_model_fault, reported, unreadable};
+use crate::parts::{AnswerPart, AnswerParts, bare_error, is_model_fault, reported, unreadable};
 use crate::stream::{self, EventQueue, StreamEvent};
 use crate::vendors::Vendor;
 use leftfold_framing::sse::SseEvent;
@@ -20,7 +20,7 @@ const DONE: &str = "[DONE]";
 pub(crate) struct Decoder {
     provider: String,
     vendor: &'static Vendor,
-    parts: Parts,
+    parts: AnswerParts,
     calls: Calls,
     /// Entries of `reasoning_details`.
     details: Vec<Value>,
@@ -35,7 +35,7 @@ impl Decoder {
         Self {
             provider: provider.to_owned(),
             vendor,
-            parts: Parts::default(),
+            parts: AnswerParts::default(),
             calls: Calls::default(),
             details: Vec::new(),
             returned: Map::new(),

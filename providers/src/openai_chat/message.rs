@@ -187,7 +187,7 @@ impl Conversation {
                 return;
             }
             Some(last) if last.role == "tool" && self.needs_answer => {
-                self.done.push(Message::new("assistant", Content::of(LOOP_CLOSED)));
+                self.done.push(Message::new("assistant", Content::from_text(LOOP_CLOSED)));
             }
             Some(_) | None => {}
         }
@@ -230,7 +230,7 @@ impl Conversation {
                 }
             }
         }
-        let content = (!text.trim().is_empty()).then(|| Content::of(&text));
+        let content = (!text.trim().is_empty()).then(|| Content::from_text(&text));
         if content.is_none() && calls.is_empty() {
             return;
         }

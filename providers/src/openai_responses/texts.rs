@@ -19,11 +19,11 @@ pub(super) enum List {
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) kind: AnswerPart,
-    parts: Vec<Part>,
+    parts: Vec<TextPart>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct TextPart {
     list: List,
     index: u64,
     /// The number from which the part's neutral id is made.
@@ -120,7 +120,7 @@ impl Texts {
         let number = *next;
         *next += 1;
         out.push_back(self.kind.start(number.to_string()));
-        self.parts.push(Part { list, index, number, text: String::new() });
+        self.parts.push(TextPart { list, index, number, text: String::new() });
         self.parts.len() - 1
     }
 }

@@ -6,7 +6,7 @@ use leftfold_events::event::{CallSpec, Finish, Usage};
 use leftfold_events::{Json, Request};
 use serde_json::Value;
 
-use super::script::{Call, Part, Reply, ScriptedFault};
+use super::script::{Call, Reply, ScriptPart, ScriptedFault};
 use crate::errors::Failure;
 use crate::stream::StreamEvent;
 
@@ -66,7 +66,7 @@ impl Player<'_> {
         self.steps.push(Step::Say(event));
     }
 
-    fn part(&mut self, part: &Part) {
+    fn part(&mut self, part: &ScriptPart) {
         if let Some(text) = &part.text {
             let id = self.next_id();
             self.say(StreamEvent::TextStart { id: id.clone() });

@@ -35,7 +35,7 @@ pub(super) struct Reply {
     #[serde(rename = "match")]
     pub(super) condition: Option<Condition>,
     #[serde(default)]
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ScriptPart>,
     /// Failures that are played instead of the parts, one per attempt, before the parts are played.
     #[serde(default)]
     pub(super) faults: Vec<ScriptedFault>,
@@ -82,7 +82,7 @@ impl Condition {
 /// Exactly one of text, reasoning, redacted, call, delay, fault, cut and stall.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Part {
+pub(super) struct ScriptPart {
     pub(super) text: Option<String>,
     pub(super) reasoning: Option<String>,
     /// Allowed only with reasoning.
@@ -117,7 +117,7 @@ pub(super) struct Call {
 pub(super) struct ScriptedFault {
     /// Streamed before the failure.
     #[serde(default)]
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ScriptPart>,
     #[serde(default = "other")]
     pub(super) class: FailureClass,
     pub(super) message: Option<String>,
@@ -183,7 +183,7 @@ impl Script {
     }
 }
 
-fn check_parts(parts: &[Part], path: &str) -> Result<(), String> {
+fn check_parts(parts: &[ScriptPart], path: &str) -> Result<(), String> {
     for (at, part) in parts.iter().enumerate() {
         let given = part.given();
         if given.len() != 1 {
@@ -205,7 +205,7 @@ fn check_parts(parts: &[Part], path: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Part {
+impl ScriptPart {
     fn given(&self) -> Vec<&'static str> {
         [
             ("text", self.text.is_some()),

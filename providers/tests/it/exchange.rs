@@ -99,7 +99,7 @@ fn assert_replayed(exchanged: &Exchanged, events: &[StreamEvent]) {
     let read = read_record(&write_record(exchanged, session, 1)).unwrap();
     let codec = Codec::find(&read.wire, &read.vendor).unwrap().unwrap();
     assert_eq!(read.body, codec.body(&request()));
-    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::of(&read.body) });
+    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::digest(&read.body) });
     let Some(answer) = &read.answer else { return };
     let decoded = |event: &&StreamEvent| {
         !matches!(event, StreamEvent::Start { .. } | StreamEvent::RequestId(_))
@@ -168,7 +168,7 @@ async fn a_good_exchange() {
     ] {
         assert!(head.lines().any(|line| line == header), "{header} is missing in {head}");
     }
-    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::of(body.as_bytes()) });
+    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::digest(body.as_bytes()) });
     assert!(events.contains(&StreamEvent::TextDelta { id: "0".into(), text: "Hi".into() }));
     let Some(StreamEvent::Finish { finish, usage }) = events.last() else { panic!("{events:?}") };
     assert_eq!((*finish, usage.input, usage.output), (Finish::Stop, 3, 2));

@@ -163,7 +163,7 @@ async fn sent(
     let events: Vec<StreamEvent> = stream.collect().await;
     assert!(matches!(events.last(), Some(StreamEvent::Finish { .. })), "{wire}: {events:?}");
     let bytes = server.join().unwrap();
-    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::of(&bytes) }, "{wire}");
+    assert_eq!(events[0], StreamEvent::Start { body_sha256: Sha256::digest(&bytes) }, "{wire}");
     assert_eq!(bytes, announced, "{wire}: the log's hash would be of another body");
     let body: Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(config.faults(&model, &body), vec![], "{wire}: {body}");

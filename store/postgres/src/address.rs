@@ -13,9 +13,9 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs
 use crate::error::{Error, full};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long sent bytes may wait for the other side before the connection counts as lost.
-const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
+const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The URL of a database: `postgresql://USER@HOST:PORT/DATABASE?schema=NAME`. It takes the parameters
 /// of PostgreSQL's own clients, `schema` (otherwise `leftfold`), in which the tables are, and `lease`.
@@ -196,13 +196,16 @@ fn one_host(all: &Config, at: usize) -> Config {
 /// How long a host that is away is waited for.
 fn limit(config: &mut Config) {
     config.connect_timeout(CONNECT_TIMEOUT);
-    config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(2);
-    config.tcp_user_timeout(UNACKNOWLEDGED);
+    config
+        .keepalives_idle(KEEPALIVE_INTERVAL)
+        .keepalives_interval(KEEPALIVE_INTERVAL)
+        .keepalives_retries(2);
+    config.tcp_user_timeout(UNACKNOWLEDGED_TIMEOUT);
 }
 
 /// The parameters that the library of the connection does not know.
 #[derive(Default)]
-struct Own {
+struct StoreParameters {
     mode: Option<String>,
     roots: Option<PathBuf>,
     schema: Option<String>,
@@ -215,7 +218,7 @@ fn lease(text: &str) -> Result<Duration, Error> {
     seconds.map(Duration::from_secs).ok_or_else(wrong)
 }
 
-fn take_own_parameters(url: &str) -> Result<(String, Own), Error> {
+fn take_own_parameters(url: &str) -> Result<(String, StoreParameters), Error> {
     let known = |prefix| url.strip_prefix(prefix);
     let Some(rest) = known("postgresql://").or_else(|| known("postgres://")) else {
         return Err(Error::url("it begins with `postgresql://`"));
@@ -227,7 +230,7 @@ fn take_own_parameters(url: &str) -> Result<(String, Own), Error> {
             "in a user or password, `@` is written `%40`, `/` `%2F`, `?` `%3F`",
         ));
     }
-    let mut own = Own::default();
+    let mut own = StoreParameters::default();
     let mut others = Vec::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));

@@ -38,7 +38,7 @@ const MAX_UNITS: usize = 1_024;
 const MAX_APPEND: usize = 256 << 20;
 
 /// How often somebody looks who waits until appends are settled.
-const SETTLING: Duration = Duration::from_millis(1);
+const SETTLE_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 const APPEND: &str = include_str!("append.sql");
 
@@ -211,7 +211,7 @@ impl Queue {
     /// Waits until no append waits or is being committed: of these sessions, or of all.
     pub(crate) async fn settled(&self, sessions: Option<&HashSet<SessionId>>) {
         while !self.state().is_settled(sessions) {
-            tokio::time::sleep(SETTLING).await;
+            tokio::time::sleep(SETTLE_POLL_INTERVAL).await;
         }
     }
 

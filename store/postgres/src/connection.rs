@@ -29,13 +29,13 @@ use crate::schema;
 
 const OLDEST_SERVER: i32 = 150_000;
 /// How long opening a connection may take.
-const OPENING: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long each of several hosts may take to let the client in, before the next one is tried.
-const LOGIN: Duration = Duration::from_secs(8);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long an answer may take, except to an append. The server itself gives a statement up after 30 s.
-const ANSWER: Duration = Duration::from_secs(35);
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Settings of every connection. The search path keeps tables of others out of our statements.
 const SETUP: &str = "select set_config('search_path', $1, false), \
@@ -103,8 +103,9 @@ impl Connector {
             Ok(open)
         };
         // some servers accept connections and then say nothing
-        let opened = timeout(OPENING, opening).await;
-        opened.map_err(|_| Error::Silent { server: self.address.server(), waited: OPENING })?
+        let opened = timeout(CONNECT_TIMEOUT, opening).await;
+        opened
+            .map_err(|_| Error::Silent { server: self.address.server(), waited: CONNECT_TIMEOUT })?
     }
 
     async fn connect(
@@ -113,7 +114,7 @@ impl Connector {
         notifications: Option<UnboundedSender<Notification>>,
     ) -> Result<Open, Error> {
         let hosts = self.address.hosts();
-        let limit = if hosts.len() > 1 { LOGIN } else { OPENING };
+        let limit = if hosts.len() > 1 { LOGIN_TIMEOUT } else { CONNECT_TIMEOUT };
         let mut result = Err(Error::Silent { server: self.address.server(), waited: limit });
         for host in hosts {
             match timeout(limit, self.connect_to(&host, purpose, notifications.clone())).await {
@@ -143,7 +144,7 @@ impl Connector {
                 (client, tokio::spawn(drive(connection, notifications, Arc::clone(&unsynced))))
             }
         };
-        let limit = (purpose != Purpose::Append).then_some(ANSWER);
+        let limit = (purpose != Purpose::Append).then_some(ANSWER_TIMEOUT);
         let driver = driver.abort_handle();
         Ok(Open { client, driver, limit, statements: Mutex::default(), unsynced })
     }
@@ -376,7 +377,7 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(crate) fn until(end: Instant) -> Self {
-        Self { pause: FIRST_PAUSE, end }
+        Self { pause: FIRST_RETRY_DELAY, end }
     }
 
     /// `None`: try again.
@@ -396,7 +397,7 @@ impl Attempts {
             return false;
         }
         sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
         true
     }
 }

@@ -9,7 +9,7 @@ use leftfold_store::Error;
 use leftfold_store::engine::{Engine, ReadEngine};
 
 use crate::address::Address;
-use crate::engine::{Options, Postgres, Reader};
+use crate::engine::{Options, Postgres, PostgresReader};
 use crate::store_engine::{PostgresEngine, engine_error};
 
 /// The databases of this process.
@@ -23,7 +23,7 @@ pub struct Databases {
 struct Known {
     address: Address,
     /// Opening one takes several exchanges with the server, so all readers share it.
-    reader: Option<Arc<Reader>>,
+    reader: Option<Arc<PostgresReader>>,
 }
 
 impl Databases {
@@ -65,7 +65,7 @@ impl leftfold_store::Databases for Databases {
             if let Some(reader) = &known.reader {
                 return Ok(Arc::clone(reader));
             }
-            let reader = Arc::new(Reader::open(&known.address)?);
+            let reader = Arc::new(PostgresReader::open(&known.address)?);
             Ok(Arc::clone(known.reader.insert(reader)))
         });
         Ok(reader?)

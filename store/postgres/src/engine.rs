@@ -26,7 +26,7 @@ use crate::hints::{self, Announcer, Hint};
 use crate::inspect::{self, NodeStatus, Server, Status};
 use crate::metrics::Metrics;
 use crate::ownership::{Claim, Node};
-use crate::places::Places;
+use crate::places::FurtherPlaces;
 use crate::read::{self, Head, Page};
 
 /// Groups that are committed at the same time. With one, the disk waits while the next group is put
@@ -34,7 +34,7 @@ use crate::read::{self, Head, Page};
 const WORKERS: usize = 2;
 
 /// How long closing waits for appends that are under way.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a node uses the database.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ pub struct Options {
     /// the place of a session take it over.
     pub place: String,
     /// The other places that it is at.
-    pub further: Places,
+    pub further: FurtherPlaces,
     /// Called once when an operator asks this node to give its sessions back and end. It runs on the engine's thread
     /// and is quick. The engine itself only takes no more sessions of others.
     pub drain: fn(),
@@ -67,7 +67,7 @@ impl Default for Options {
             patience,
             labels: Vec::new(),
             place: String::new(),
-            further: Places::default(),
+            further: FurtherPlaces::default(),
             drain: || {},
             metrics: Arc::default(),
         }
@@ -75,7 +75,7 @@ impl Default for Options {
 }
 
 /// Reads the logs in a database. A standby will do.
-pub struct Reader {
+pub struct PostgresReader {
     thread: EngineThread,
     slot: Arc<Slot>,
     announcer: Arc<Announcer>,
@@ -84,7 +84,7 @@ pub struct Reader {
 /// Owns sessions of a database, and appends to their logs. Dropping it waits until its appends are
 /// durable or have failed, for up to 10 s, and gives its sessions back.
 pub struct Postgres {
-    reader: Reader,
+    reader: PostgresReader,
     queue: Arc<Queue>,
     node: Arc<Node>,
     /// Has this process's clients sent what a log has. Without it, this process has none.
@@ -94,9 +94,9 @@ pub struct Postgres {
 /// Begins to have clients sent what the log of a session has, and then calls [`Postgres::shown`].
 pub(crate) type Show = Box<dyn Fn(SessionId) + Send + Sync>;
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for PostgresReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Reader").field(&self.slot.connector.address).finish()
+        f.debug_tuple("PostgresReader").field(&self.slot.connector.address).finish()
     }
 }
 
@@ -106,7 +106,7 @@ impl fmt::Debug for Postgres {
     }
 }
 
-impl Reader {
+impl PostgresReader {
     /// # Errors
     /// Everything that keeps it from the database or is wrong there.
     pub fn open(address: &Address) -> Result<Self, Error> {
@@ -337,7 +337,7 @@ impl Postgres {
     /// Everything that keeps it from the database or is wrong there. It does not wait for a database
     /// that is away.
     pub fn open(address: &Address, options: Options) -> Result<Self, Error> {
-        let reader = Reader::open(address)?;
+        let reader = PostgresReader::open(address)?;
         let connector = Arc::clone(&reader.slot.connector);
         reader.listen()?;
         let control = Arc::new(Slot::new(&connector, Purpose::Control));
@@ -423,7 +423,7 @@ impl Postgres {
     }
 
     /// The reading half. It also reads what other nodes append.
-    pub fn reader(&self) -> &Reader {
+    pub fn reader(&self) -> &PostgresReader {
         &self.reader
     }
 
@@ -519,7 +519,7 @@ impl Postgres {
         let (queue, node) = (Arc::clone(&self.queue), Arc::clone(&self.node));
         let slot = Arc::clone(&self.reader.slot);
         let leaving = async move {
-            let left = tokio::time::timeout(CLOSE_PATIENCE, async {
+            let left = tokio::time::timeout(CLOSE_TIMEOUT, async {
                 queue.settled(None).await;
                 let wanted = node.leave().await?;
                 if wanted {

@@ -22,10 +22,10 @@ use crate::diagnosis;
 use crate::error::Error;
 
 /// How often the last seqs of watched sessions are read.
-const POLL: Duration = Duration::from_secs(1);
-const RECONNECT: Duration = Duration::from_secs(1);
+const SEQ_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// How long a notification may take that shows whether they arrive at all.
-const PROBE_PATIENCE: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const PROBE: &str = "probe ";
 
 /// Hints in one notification. PostgreSQL takes up to 8,000 bytes.
@@ -162,7 +162,7 @@ impl Announcer {
         loop {
             self.more.notified().await;
             while !self.send(&slot).await {
-                sleep(RECONNECT).await;
+                sleep(RECONNECT_DELAY).await;
             }
         }
     }
@@ -209,7 +209,7 @@ impl Announcer {
                 }
                 Err(error) => tracing::debug!("no notifications: {error}"),
             }
-            sleep(RECONNECT).await;
+            sleep(RECONNECT_DELAY).await;
         }
     }
 
@@ -225,7 +225,7 @@ impl Announcer {
 
     /// Reads the last seqs of watched sessions once a second, for ever.
     pub(crate) async fn poll(self: Arc<Self>, slot: Arc<Slot>) {
-        let mut ticks = interval(POLL);
+        let mut ticks = interval(SEQ_POLL_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -286,7 +286,7 @@ pub(crate) async fn probe(
         while probes.recv().await? != text {}
         Some(())
     };
-    let heard = timeout(PROBE_PATIENCE, hear).await.ok().flatten();
+    let heard = timeout(PROBE_TIMEOUT, hear).await.ok().flatten();
     heard.ok_or_else(|| Error::Pooler { server: slot.connector.address.server() })
 }
 

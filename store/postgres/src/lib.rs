@@ -5,7 +5,7 @@
 //! | [`Address`] | the URL of a database, without ever showing its password |
 //! | [`migrate`] | creates the tables or brings them up to date |
 //! | [`Postgres`] | a node: claims sessions, appends to their logs |
-//! | [`Reader`] | reads any log, of a standby too |
+//! | [`PostgresReader`] | reads any log, of a standby too |
 //! | [`Operator`] | asks nodes to leave, moves sessions to other hosts, removes old ones |
 //! | [`PostgresEngine`] | the same as an engine of a store, for `leftfold_store::Store` |
 //! | [`Databases`] | opens that engine for stores whose folder names a database |
@@ -95,7 +95,7 @@ pub use address::Address;
 pub use append::{Append, Done, End};
 pub use batch::Fault;
 pub use databases::Databases;
-pub use engine::{Options, Postgres, Reader, Watch};
+pub use engine::{Options, Postgres, PostgresReader, Watch};
 pub use error::Error;
 pub use hints::Hint;
 pub use inspect::{NodeStatus, Server, Status};
@@ -103,7 +103,7 @@ pub use metrics::{Counts, Distribution, Metrics};
 pub use migrate::migrate;
 pub use operate::{Draining, Moved, Operator};
 pub use ownership::{Claim, MAX_MESSAGES};
-pub use places::Places;
+pub use places::FurtherPlaces;
 pub use read::{Head, Page};
 pub use retention::Removed;
 pub use store_engine::PostgresEngine;

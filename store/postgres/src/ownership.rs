@@ -24,7 +24,7 @@ use crate::connection::{Attempts, Open, Slot};
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::migrate;
-use crate::places::Places;
+use crate::places::FurtherPlaces;
 use crate::read::{Head, head_of};
 
 /// Most messages that wait for one session.
@@ -34,7 +34,7 @@ pub const MAX_MESSAGES: i64 = 64;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often partitions are made ahead.
-const PARTITIONS: Duration = Duration::from_secs(24 * 60 * 60);
+const PARTITIONS_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 const REGISTER: &str = "insert into node (id, until, since, labels, lease) \
     values (coalesce($1, gen_random_uuid()), clock_timestamp() + make_interval(secs => $2::float8), \
@@ -218,7 +218,7 @@ pub(crate) struct Node {
     lease: Duration,
     /// Its place, for instance the files of a host. Sessions that it claims are bound to that.
     place: String,
-    further: Places,
+    further: FurtherPlaces,
     slot: Arc<Slot>,
     /// One transaction at a time is on the connection.
     transaction: tokio::sync::Mutex<()>,
@@ -244,7 +244,7 @@ impl Node {
         slot: Arc<Slot>,
         labels: Vec<String>,
         lease: Duration,
-        (place, further): (String, Places),
+        (place, further): (String, FurtherPlaces),
         drain: fn(),
         metrics: Arc<Metrics>,
     ) -> Result<Self, Error> {
@@ -357,7 +357,7 @@ impl Node {
                 tracing::warn!("the lease of this node is not renewed: {error}");
             }
             if partitions <= Instant::now() {
-                partitions = Instant::now() + PARTITIONS;
+                partitions = Instant::now() + PARTITIONS_INTERVAL;
                 self.tidy().await;
             }
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 /// Returns the further places of a node. They may change while it runs, so it is asked again each time.
 #[derive(Clone, Default)]
-pub struct Places(Option<Arc<dyn Fn() -> Vec<String> + Send + Sync>>);
+pub struct FurtherPlaces(Option<Arc<dyn Fn() -> Vec<String> + Send + Sync>>);
 
-impl Places {
+impl FurtherPlaces {
     /// `now` may read files. It is called about once a second.
     pub fn new(now: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(now)))
@@ -18,7 +18,7 @@ impl Places {
     }
 }
 
-impl fmt::Debug for Places {
+impl fmt::Debug for FurtherPlaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.now()).finish()
     }

@@ -18,7 +18,7 @@ use leftfold_store::{ContentFault, Damage, Error, Head, SCHEMA};
 
 use crate::append::{self, End};
 use crate::batch::Fault;
-use crate::engine::{Postgres, Reader};
+use crate::engine::{Postgres, PostgresReader};
 use crate::ownership::Claim;
 
 /// Bytes of a read.
@@ -480,7 +480,7 @@ impl Inboxes for PostgresEngine {
     }
 }
 
-impl ReadEngine for Reader {
+impl ReadEngine for PostgresReader {
     fn events(&self, session: SessionId, from: Seq) -> EventsOf<'_> {
         Box::new(Events { reader: self, session, next: Some(from), read: VecDeque::new() })
     }
@@ -499,11 +499,11 @@ impl ReadEngine for Reader {
     }
 
     fn payload(&self, sha256: Sha256) -> Result<Option<Vec<u8>>, ContentFault> {
-        Reader::payload(self, sha256).map_err(|error| away(&error))
+        PostgresReader::payload(self, sha256).map_err(|error| away(&error))
     }
 
     fn head(&self, session: SessionId) -> Result<Option<Head>, Damage> {
-        match Reader::head(self, session) {
+        match PostgresReader::head(self, session) {
             Ok(Some(head)) => decode(&head),
             Ok(None) => Ok(None),
             Err(error) => Err(Damage { is_away: true, ..damage(Some(session), error.to_string()) }),
@@ -516,7 +516,7 @@ impl ReadEngine for Reader {
     }
 
     fn used(&self, worktree: &str, day: Day) -> Result<Used, ContentFault> {
-        Reader::used(self, usage::project(worktree), day).map_err(|error| away(&error))
+        PostgresReader::used(self, usage::project(worktree), day).map_err(|error| away(&error))
     }
 
     fn damage(&self) -> Vec<Damage> {
@@ -527,25 +527,25 @@ impl ReadEngine for Reader {
     }
 
     fn owner(&self, session: SessionId) -> Result<Owner, ContentFault> {
-        Reader::owner(self, session).map_err(|error| away(&error))
+        PostgresReader::owner(self, session).map_err(|error| away(&error))
     }
 
     fn size(&self) -> Result<u64, ContentFault> {
-        Reader::size(self).map_err(|error| away(&error))
+        PostgresReader::size(self).map_err(|error| away(&error))
     }
 
     fn import_notes(&self) -> Result<Vec<u8>, ContentFault> {
-        let notes = Reader::import_notes(self).map_err(|error| away(&error))?;
+        let notes = PostgresReader::import_notes(self).map_err(|error| away(&error))?;
         Ok(notes.into_iter().flat_map(|note| (note + "\n").into_bytes()).collect())
     }
 }
 
-impl Reader {
+impl PostgresReader {
     fn all_heads(&self) -> Result<Vec<crate::Head>, crate::Error> {
         let mut heads: Vec<crate::Head> = Vec::new();
         loop {
             let after = heads.last().map(|head| head.session);
-            let page = Reader::heads(self, after, HEADS)?;
+            let page = PostgresReader::heads(self, after, HEADS)?;
             if page.is_empty() {
                 return Ok(heads);
             }
@@ -569,7 +569,7 @@ fn away(error: &crate::Error) -> ContentFault {
 
 /// Reads a session's events page by page.
 struct Events<'a> {
-    reader: &'a Reader,
+    reader: &'a PostgresReader,
     session: SessionId,
     /// `None`: everything is read.
     next: Option<Seq>,
@@ -582,7 +582,7 @@ impl Iterator for Events<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         while self.read.is_empty() {
             let from = self.next.take()?;
-            match Reader::events(self.reader, self.session, from, PAGE) {
+            match PostgresReader::events(self.reader, self.session, from, PAGE) {
                 Ok(page) => (self.read, self.next) = (page.events.into(), page.next),
                 Err(error) => {
                     return Some(Err(EventFault::Unplaced(away(&error))));

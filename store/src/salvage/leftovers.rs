@@ -154,7 +154,7 @@ fn unnamed_files(from: &Records, records: &[Record]) -> Vec<(PathBuf, Vec<u8>)> 
         .filter(|(sha256, _)| !named.contains(sha256))
         .filter_map(|(sha256, path)| {
             let bytes = fs::read(&path).ok()?;
-            (Sha256::of(&bytes) == sha256).then_some((path, bytes))
+            (Sha256::digest(&bytes) == sha256).then_some((path, bytes))
         })
         .collect();
     found.sort();

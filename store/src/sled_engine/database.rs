@@ -211,11 +211,13 @@ fn copy_into(dir: &Path, folder: TempDir) -> io::Result<Files> {
 }
 
 /// File times advance in steps of some milliseconds, so a time younger than this can hide a change.
-const FRESH: Duration = Duration::from_millis(30);
+const FILE_TIME_GRANULARITY: Duration = Duration::from_millis(30);
 
 fn may_have_changed(before: &fs::Metadata, after: &fs::Metadata) -> bool {
     let (Ok(then), Ok(now)) = (before.modified(), after.modified()) else { return true };
-    then != now || before.len() != after.len() || now.elapsed().map_or(true, |age| age < FRESH)
+    then != now
+        || before.len() != after.len()
+        || now.elapsed().map_or(true, |age| age < FILE_TIME_GRANULARITY)
 }
 
 /// Copies `blobs/`. The folder is empty unless another program wrote to the store.

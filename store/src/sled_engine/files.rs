@@ -41,7 +41,7 @@ pub(crate) fn get(dir: &Path, sha256: Sha256, length: u64) -> Result<Vec<u8>, Co
         return Err(flaw(Some(found.min(length)), what));
     }
     let bytes = fs::read(&path).map_err(unread)?;
-    if Sha256::of(&bytes) == sha256 {
+    if Sha256::digest(&bytes) == sha256 {
         Ok(bytes)
     } else {
         Err(flaw(None, "is not what its name says: its SHA-256 differs".into()))

@@ -87,7 +87,7 @@ pub struct StoreStamp {
 
 impl StoreStamp {
     /// The stamp of some sessions of the store in `dir`.
-    pub fn of(dir: &Path, sessions: &[SessionId]) -> Self {
+    pub fn for_sessions(dir: &Path, sessions: &[SessionId]) -> Self {
         // if the database is away, nothing can be seen to change
         if let Ok(Some(engine)) = database::reader(dir) {
             let heads = sessions.iter().filter_map(|session| engine.head(*session).ok()?);
@@ -203,7 +203,7 @@ mod tests {
         let dir = folder.path();
         let session = SessionId::default().child(1, Time::from_millis(1));
         let stamps = || {
-            let some = StoreStamp::of(dir, &[session]);
+            let some = StoreStamp::for_sessions(dir, &[session]);
             [some, StoreStamp::of_all(dir, true), StoreStamp::of_all(dir, false)]
         };
         let shows = |is_there| {

@@ -48,12 +48,12 @@ use record::PAYLOADS;
 use writer::Writer;
 
 /// How long a node waits until another one releases the store.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const LOCK_POLL: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long closing waits for the writer. The writer normally ends within milliseconds. If one of
 /// sled's threads has died, it never ends.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database whose lock this process holds, and its writer.
 pub struct SledEngine {
@@ -268,7 +268,7 @@ impl Drop for SledEngine {
         // a callback on the writer's own thread may drop the engine
         if thread::current().id() != self.writer {
             let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if closed.recv_timeout(CLOSE_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if closed.recv_timeout(CLOSE_TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
                 // dropping the database would wait for the dead thread
                 tracing::error!("{} does not close", self.records.dir.display());
                 std::mem::forget(self.records.db.take());
@@ -324,10 +324,10 @@ fn lock(dir: &Path) -> Result<sled::Db, Error> {
         if let Some(db) = database::open(dir)? {
             return Ok(db);
         }
-        if start.elapsed() >= LOCK_PATIENCE {
+        if start.elapsed() >= LOCK_TIMEOUT {
             return Err(Error::Locked { dir: dir.to_owned() });
         }
-        thread::sleep(LOCK_POLL);
+        thread::sleep(LOCK_POLL_INTERVAL);
     }
 }
 

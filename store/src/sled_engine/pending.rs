@@ -45,7 +45,7 @@ impl Write {
         if body.len() <= MAX_INLINE {
             self.records.extend(record::to_records(schema, key, lead, body));
         } else {
-            let (sha256, length) = (Sha256::of(body), body.len() as u64);
+            let (sha256, length) = (Sha256::digest(body), body.len() as u64);
             self.records.extend(record::to_file_record(schema, key, lead, sha256, length));
             self.files.push(Content { sha256, bytes: body.to_vec() });
         }

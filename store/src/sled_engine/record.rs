@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_reference_to_a_file_comes_back() {
-        let sha256 = Sha256::of(b"x");
+        let sha256 = Sha256::digest(b"x");
         let records = to_file_record(SCHEMA, &key(), &[], sha256, 70_000);
         assert_eq!(from_records(&records, 0).unwrap().body, Body::File { sha256, length: 70_000 });
     }

@@ -26,7 +26,7 @@ const MAX_GROUP: usize = 1 << 20;
 
 /// How long the thread polls for work before it sleeps: waking a thread costs about as much as a
 /// small write, and a session often appends again as soon as an append is acknowledged.
-const SPIN: Duration = Duration::from_micros(30);
+const SPIN_TIMEOUT: Duration = Duration::from_micros(30);
 
 pub(crate) struct Writer {
     pub(crate) dir: PathBuf,
@@ -193,7 +193,7 @@ impl Writer {
 /// The next append: polls for a moment, then sleeps. `None` when no sender is left.
 fn receive(inbox: &Receiver<Write>) -> Option<Write> {
     let start = Instant::now();
-    while start.elapsed() < SPIN {
+    while start.elapsed() < SPIN_TIMEOUT {
         match inbox.try_recv() {
             Ok(append) => return Some(append),
             Err(TryRecvError::Disconnected) => return None,

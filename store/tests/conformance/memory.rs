@@ -12,7 +12,7 @@ use leftfold_store::engine::{
 };
 use leftfold_store::{ContentFault, Damage, Error, Head};
 
-use super::Place;
+use super::EnginePlace;
 
 #[derive(Debug, Default)]
 struct State {
@@ -36,7 +36,7 @@ fn memory() -> Memory {
     Memory(Logs::default(), std::env::temp_dir())
 }
 
-impl Place for Memory {
+impl EnginePlace for Memory {
     fn open(&self) -> Result<Box<dyn Engine>, Error> {
         let mut state = self.0.lock();
         if state.is_open {

@@ -1,5 +1,5 @@
 //! The tests that every engine of a store must pass. A crate with an engine of its own includes this folder with
-//! `#[path]`, implements [`Place`] and calls [`conformance!`].
+//! `#[path]`, implements [`EnginePlace`] and calls [`conformance!`].
 #![allow(dead_code, unreachable_pub, reason = "a crate with another engine uses a part of this")]
 
 mod memory;
@@ -13,7 +13,7 @@ use leftfold_store::Error;
 use leftfold_store::engine::{Engine, ReadEngine};
 
 /// A place that one engine keeps its logs in. Each test gets a new one.
-pub trait Place: Sync {
+pub trait EnginePlace: Sync {
     /// Opens it as a node does.
     ///
     /// # Errors

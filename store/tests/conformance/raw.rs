@@ -9,7 +9,7 @@ use leftfold_events::{Seq, SessionId, Sha256, Time};
 use leftfold_store::engine::{Append, Engine, Epoch, ReadEngine, StoredEvent};
 use leftfold_store::{Error, Head};
 
-use super::Place;
+use super::EnginePlace;
 use crate::common::id;
 
 fn event(session: SessionId, seq: Seq, size: usize) -> StoredEvent {
@@ -76,7 +76,7 @@ fn assert_fenced(result: &Result<(), Error>) {
     assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
 }
 
-pub fn batches_are_acknowledged_and_read_in_order(place: &dyn Place) {
+pub fn batches_are_acknowledged_and_read_in_order(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let (sender, receiver) = mpsc::channel();
     let owners = [1, 2].map(|n| claim(&*engine, id(n)));
@@ -113,7 +113,7 @@ pub fn batches_are_acknowledged_and_read_in_order(place: &dyn Place) {
 }
 
 /// A reader of the same engine never has a head in the middle of a batch, or a head without its events.
-pub fn a_batch_is_there_entirely_or_not_at_all(place: &dyn Place) {
+pub fn a_batch_is_there_entirely_or_not_at_all(place: &dyn EnginePlace) {
     const BATCH: u64 = 7;
     let engine = place.open().unwrap();
     let owner = claim(&*engine, id(1));
@@ -137,7 +137,7 @@ pub fn a_batch_is_there_entirely_or_not_at_all(place: &dyn Place) {
     assert_eq!(read(&*place.read(), id(1), 0), events(id(1), 1, 30 * BATCH));
 }
 
-pub fn a_batch_that_does_not_follow_the_last_event_is_refused(place: &dyn Place) {
+pub fn a_batch_that_does_not_follow_the_last_event_is_refused(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let mut last = None;
     for wrong in [Some(1), None, Some(2), Some(4), Some(77)] {
@@ -162,7 +162,7 @@ pub fn a_batch_that_does_not_follow_the_last_event_is_refused(place: &dyn Place)
     assert_eq!(Some(head.seq), last);
 }
 
-pub fn a_session_has_one_owner(place: &dyn Place) {
+pub fn a_session_has_one_owner(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let (session, epoch) = claim(&*engine, id(1));
     let taken = engine.claim(session, None);
@@ -177,7 +177,7 @@ pub fn a_session_has_one_owner(place: &dyn Place) {
     append(&*engine, other, None, events(id(2), 1, 1)).unwrap();
 }
 
-pub fn rivals_for_a_session_have_one_winner(place: &dyn Place) {
+pub fn rivals_for_a_session_have_one_winner(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     for n in 1..=20 {
         let claims: Vec<_> = thread::scope(|scope| {
@@ -189,7 +189,7 @@ pub fn rivals_for_a_session_have_one_winner(place: &dyn Place) {
     }
 }
 
-pub fn an_epoch_that_is_over_is_refused(place: &dyn Place) {
+pub fn an_epoch_that_is_over_is_refused(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let zombie = claim(&*engine, id(1));
     append(&*engine, zombie, None, events(id(1), 1, 1)).unwrap();
@@ -207,7 +207,7 @@ pub fn an_epoch_that_is_over_is_refused(place: &dyn Place) {
     assert_eq!(read(engine.reader(), id(2), 0), []);
 }
 
-pub fn a_second_node_gets_no_session_of_the_first(place: &dyn Place) {
+pub fn a_second_node_gets_no_session_of_the_first(place: &dyn EnginePlace) {
     let first = place.open().unwrap();
     let owner = claim(&*first, id(1));
     append(&*first, owner, None, events(id(1), 1, 1)).unwrap();
@@ -229,7 +229,7 @@ pub fn a_second_node_gets_no_session_of_the_first(place: &dyn Place) {
     assert_eq!(read(second.reader(), id(1), 0), events(id(1), 1, 3));
 }
 
-pub fn readers_see_what_was_acknowledged(place: &dyn Place) {
+pub fn readers_see_what_was_acknowledged(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let owner = claim(&*engine, id(1));
     for seq in 1..=12 {
@@ -248,7 +248,7 @@ fn head_of(seq: Seq) -> Head {
     head(id(1), &event(id(1), seq, 500))
 }
 
-pub fn an_event_is_looked_up(place: &dyn Place) {
+pub fn an_event_is_looked_up(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let owner = claim(&*engine, id(2));
     // a fork begins after what it shares
@@ -266,7 +266,7 @@ pub fn an_event_is_looked_up(place: &dyn Place) {
     assert_eq!((found.seq, found.link, found.schema), (11, big[0].link, 3));
 }
 
-pub fn events_of_every_size_come_back(place: &dyn Place) {
+pub fn events_of_every_size_come_back(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let owner = claim(&*engine, id(1));
     let sizes = [0, 1, 3_000, 3_024, 3_025, 3_026, 9_000, 65_535, 65_536, 65_537, 1_000_000];
@@ -278,10 +278,10 @@ pub fn events_of_every_size_come_back(place: &dyn Place) {
     assert_eq!(read(&*place.read(), id(1), 0), all);
 }
 
-pub fn contents_are_kept_under_their_hash(place: &dyn Place) {
+pub fn contents_are_kept_under_their_hash(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let long = "long ".repeat(30_000);
-    let texts = ["", "short", &long].map(|text| (Sha256::of(text.as_bytes()), text));
+    let texts = ["", "short", &long].map(|text| (Sha256::digest(text.as_bytes()), text));
     for session in [1, 2].map(id) {
         let epoch = engine.claim(session, None).unwrap();
         let events = events(session, 1, 1);
@@ -305,7 +305,7 @@ pub fn contents_are_kept_under_their_hash(place: &dyn Place) {
             let found = reader.payload(sha256).expect("contents");
             assert_eq!(found.as_deref(), Some(text.as_bytes()));
         }
-        assert!(matches!(reader.payload(Sha256::of(b"other")), Ok(None)));
+        assert!(matches!(reader.payload(Sha256::digest(b"other")), Ok(None)));
     };
     check(engine.reader());
     // removing sessions leaves the contents that others may name
@@ -315,7 +315,7 @@ pub fn contents_are_kept_under_their_hash(place: &dyn Place) {
     check(&*place.read());
 }
 
-pub fn heads_come_back_as_they_were_given(place: &dyn Place) {
+pub fn heads_come_back_as_they_were_given(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     assert_eq!(engine.reader().head(id(1)).unwrap(), None);
     assert_eq!(engine.reader().heads().unwrap(), []);
@@ -332,7 +332,7 @@ pub fn heads_come_back_as_they_were_given(place: &dyn Place) {
     assert_eq!(place.read().heads().unwrap(), expected);
 }
 
-pub fn everything_is_there_after_opening_again(place: &dyn Place) {
+pub fn everything_is_there_after_opening_again(place: &dyn EnginePlace) {
     for round in 0..4 {
         let engine = place.open().unwrap();
         for n in 1..=3 {
@@ -349,7 +349,7 @@ pub fn everything_is_there_after_opening_again(place: &dyn Place) {
     }
 }
 
-pub fn closing_waits_for_what_is_under_way(place: &dyn Place) {
+pub fn closing_waits_for_what_is_under_way(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let owner = claim(&*engine, id(1));
     let results: Vec<_> = (1..=30)
@@ -367,7 +367,7 @@ pub fn closing_waits_for_what_is_under_way(place: &dyn Place) {
     assert_eq!(read(&*place.read(), id(1), 0), events(id(1), 1, 31));
 }
 
-pub fn removed_sessions_are_gone_and_may_begin_again(place: &dyn Place) {
+pub fn removed_sessions_are_gone_and_may_begin_again(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let owners = [1, 2, 3].map(|n| {
         let owner = claim(&*engine, id(n));
@@ -387,7 +387,7 @@ pub fn removed_sessions_are_gone_and_may_begin_again(place: &dyn Place) {
     assert_eq!(seqs, [1, 4]);
 }
 
-pub fn hints_come_after_the_events(place: &dyn Place) {
+pub fn hints_come_after_the_events(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let owners = [1, 2].map(|n| claim(&*engine, id(n)));
     let (sender, hints) = mpsc::sync_channel(100);
@@ -407,7 +407,7 @@ pub fn hints_come_after_the_events(place: &dyn Place) {
     }
 }
 
-pub fn a_panicking_receiver_stops_nobody(place: &dyn Place) {
+pub fn a_panicking_receiver_stops_nobody(place: &dyn EnginePlace) {
     let engine = place.open().unwrap();
     let (session, epoch) = claim(&*engine, id(1));
     let first = events(session, 1, 1);

@@ -5,7 +5,7 @@ use std::path::Path;
 use leftfold_store::engine::{Engine, ReadEngine};
 use leftfold_store::{Error, SledEngine};
 
-use super::Place;
+use super::EnginePlace;
 
 struct Folder(tempfile::TempDir);
 
@@ -13,7 +13,7 @@ fn folder() -> Folder {
     Folder(tempfile::tempdir().unwrap())
 }
 
-impl Place for Folder {
+impl EnginePlace for Folder {
     fn open(&self) -> Result<Box<dyn Engine>, Error> {
         Ok(Box::new(SledEngine::open(self.0.path())?))
     }

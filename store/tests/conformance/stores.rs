@@ -9,16 +9,16 @@ use leftfold_events::{Envelope, Payload, Seq, SessionId, Sha256};
 use leftfold_store::engine::{EventsOf, Owner, ReadEngine, StoredEvent};
 use leftfold_store::{ContentFault, Damage, Error, Head, Reader, Store};
 
-use super::Place;
+use super::EnginePlace;
 use crate::common::{configured, created, envelope, every_variant, id, texts};
 
-fn open(place: &dyn Place) -> Store {
+fn open(place: &dyn EnginePlace) -> Store {
     Store::with(place.open().unwrap(), place.dir())
 }
 
 /// Checks every way of reading.
-fn assert_reads(place: &dyn Place, session: SessionId, expected: &[Envelope]) {
-    let reader = Reader::of(place.read().into(), place.dir());
+fn assert_reads(place: &dyn EnginePlace, session: SessionId, expected: &[Envelope]) {
+    let reader = Reader::from_engine(place.read().into(), place.dir());
     assert_eq!(reader.read(session, 1).unwrap(), expected);
     assert_eq!(reader.read_good(session), (expected.to_vec(), None));
     let store = open(place);
@@ -28,7 +28,7 @@ fn assert_reads(place: &dyn Place, session: SessionId, expected: &[Envelope]) {
     assert_eq!(log.head(), expected.last().map_or(0, |event| event.seq));
 }
 
-pub fn a_log_is_written_verified_and_goes_on(place: &dyn Place) {
+pub fn a_log_is_written_verified_and_goes_on(place: &dyn EnginePlace) {
     let events = every_variant(id(1));
     for batch in events.chunks(40) {
         let store = open(place);
@@ -50,7 +50,7 @@ pub fn a_log_is_written_verified_and_goes_on(place: &dyn Place) {
     assert_reads(place, id(1), &[]);
 }
 
-pub fn forks_share_events_and_continue_the_chain(place: &dyn Place) {
+pub fn forks_share_events_and_continue_the_chain(place: &dyn EnginePlace) {
     let store = open(place);
     let root = [vec![envelope(id(9), 1, created(None))], texts(id(9), 2, 9, 200)].concat();
     store.log(id(9), None).unwrap().append_wait(&root).unwrap();
@@ -66,14 +66,14 @@ pub fn forks_share_events_and_continue_the_chain(place: &dyn Place) {
     let numbers = [1, 2].map(|n| store.reader().head(id(n)).unwrap().summary.unwrap().fork_number);
     assert_eq!(numbers, [1, 2]);
     drop(store);
-    let reader = Reader::of(place.read().into(), place.dir());
+    let reader = Reader::from_engine(place.read().into(), place.dir());
     assert_eq!(reader.sessions().unwrap(), [id(9), id(1), id(2)]);
     assert_reads(place, id(9), &root);
     assert_reads(place, id(1), &[&root[..3], &own].concat());
     assert_reads(place, id(2), &[&root[..2], &second].concat());
 }
 
-pub fn payloads_are_filled_in(place: &dyn Place) {
+pub fn payloads_are_filled_in(place: &dyn EnginePlace) {
     let big = |n: u64| Payload::new("x".repeat(70_000) + &n.to_string());
     let configure = |n: u64| Turn::Configured(TurnConfigPayloads { tools: big(n), ..configured() });
     let log = |session| -> Vec<Envelope> {
@@ -91,7 +91,7 @@ pub fn payloads_are_filled_in(place: &dyn Place) {
     assert_reads(place, id(2), &log(id(2)));
 }
 
-pub fn summaries_are_in_the_heads(place: &dyn Place) {
+pub fn summaries_are_in_the_heads(place: &dyn EnginePlace) {
     let events = every_variant(id(1));
     let store = open(place);
     store.log(id(1), None).unwrap().append_wait(&events).unwrap();
@@ -110,7 +110,7 @@ pub fn summaries_are_in_the_heads(place: &dyn Place) {
 }
 
 /// A deadlock hangs threads that nobody waits for.
-pub fn heads_are_read_while_events_are_acknowledged(place: &dyn Place) {
+pub fn heads_are_read_while_events_are_acknowledged(place: &dyn EnginePlace) {
     const EVENTS: Seq = 300;
     let store = open(place);
     let reader = store.reader();
@@ -217,7 +217,7 @@ impl ReadEngine for Changed {
 }
 
 /// Verification needs no help from an engine.
-pub fn changes_below_the_seam_are_found(place: &dyn Place) {
+pub fn changes_below_the_seam_are_found(place: &dyn EnginePlace) {
     const LAST: Seq = 9;
     let store = open(place);
     store.log(id(1), None).unwrap().append_wait(&texts(id(1), 1, LAST, 100)).unwrap();
@@ -228,13 +228,13 @@ pub fn changes_below_the_seam_are_found(place: &dyn Place) {
     for change in [Body, Link, Schema, Lost, Repeated, Cut] {
         for at in 1..=LAST {
             let changed = Changed { engine: place.read(), at, change };
-            let reader = Reader::of(Arc::new(changed), place.dir());
+            let reader = Reader::from_engine(Arc::new(changed), place.dir());
             let error = reader.read(id(1), 1).unwrap_err();
             assert!(matches!(error, Error::Damaged { .. }), "{change:?} at {at}: {error}");
         }
     }
     let changed = Changed { engine: place.read(), at: 0, change: Body };
-    let reader = Reader::of(Arc::new(changed), place.dir());
+    let reader = Reader::from_engine(Arc::new(changed), place.dir());
     let error = reader.read(id(2), 1).unwrap_err().to_string();
     assert!(error.contains("the contents have another hash"), "{error}");
 }

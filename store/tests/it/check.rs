@@ -134,7 +134,7 @@ fn payloads_that_are_missing_or_wrong_are_found() {
     assert!(report.damage[0].file.starts_with("payloads/"));
     fs::write(&file, bytes).unwrap();
     let mut payload = vec![0xff; 16];
-    payload.extend(Sha256::of(b"{}").as_bytes());
+    payload.extend(Sha256::digest(b"{}").as_bytes());
     payload.push(0);
     tamper(dir.path(), |db| drop(db.remove(payload).unwrap().unwrap()));
     let found = found(dir.path());
@@ -176,7 +176,7 @@ fn pruned_spill_files_are_reported_apart() {
     let dir = tempfile::tempdir().unwrap();
     let spill = |name: &str, bytes: &[u8]| {
         let path = dir.path().join(name).to_string_lossy().into_owned();
-        let spill = Some(Spill { path, sha256: Sha256::of(bytes), bytes: bytes.len() as u64 });
+        let spill = Some(Spill { path, sha256: Sha256::digest(bytes), bytes: bytes.len() as u64 });
         Tool::Finished(Box::new(Finished { spill, ..finished() }))
     };
     let events = vec![
@@ -207,7 +207,7 @@ fn pruned_records_of_requests_are_reported_apart() {
             retryable: false,
             retry_after: None,
         };
-        let record = Some(Record { sha256: Sha256::of(b"exchange"), bytes: 8 });
+        let record = Some(Record { sha256: Sha256::digest(b"exchange"), bytes: 8 });
         let notes = Notes::of_exchange(Exchange { record, ..Exchange::default() });
         Envelope { of: Some(seq - 1), notes, ..envelope(id(1), seq, failed) }
     };

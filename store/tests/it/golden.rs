@@ -100,7 +100,7 @@ fn schema_3_is_frozen() {
     let records = lines("schema3.hex");
     let (count, hash) = FROZEN;
     let frozen = records.get(..count).expect("events are missing").join("\n");
-    let found = Sha256::of(frozen.as_bytes()).to_string();
+    let found = Sha256::digest(frozen.as_bytes()).to_string();
     assert_eq!(found, hash, "the first {count} events of schema 3 never change");
 }
 
@@ -187,7 +187,7 @@ fn a_payload_is_stored_as_its_hash() {
         })
         .unwrap();
     let bytes = encode(&event).unwrap();
-    let sha256 = Sha256::of(b"[]");
+    let sha256 = Sha256::digest(b"[]");
     assert!(bytes.windows(32).any(|window| window == sha256.as_bytes()));
     assert!(
         decode(SCHEMA, &bytes)

@@ -17,7 +17,7 @@ fn configure(seq: u64, text: &str) -> Envelope {
 /// Adds large contents, a large event and a full text that belong to the fork.
 fn grow(dir: &Path) {
     let spill =
-        Some(Spill { path: "/moved/spill/c2.txt".into(), sha256: Sha256::of(b"x"), bytes: 1 });
+        Some(Spill { path: "/moved/spill/c2.txt".into(), sha256: Sha256::digest(b"x"), bytes: 1 });
     let finished = Tool::Finished(Box::new(Finished { spill, ..finished() }));
     fs::write(dir.join("spill/c2.txt"), b"x").unwrap();
     let events = [

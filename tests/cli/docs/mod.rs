@@ -50,7 +50,7 @@ fn every_command_and_setting_that_is_shown_works() {
                     if page.needs_python() && !has_python() {
                         continue;
                     }
-                    let found = Visit::of(&page);
+                    let found = Visit::failures(&page);
                     failures.lock().unwrap().extend(found);
                 }
             });
@@ -225,7 +225,7 @@ fn what_is_wrong_on_a_page_is_found() {
         fenced("text output", "never printed"),
     ];
     for text in pages {
-        let found = Visit::of(&Page::of("docs/wrong.md", &text));
+        let found = Visit::failures(&Page::from_text("docs/wrong.md", &text));
         assert_eq!(found.len(), 1, "{text}{found:?}");
         assert!(found[0].starts_with("docs/wrong.md:"), "{found:?}");
     }
@@ -242,11 +242,11 @@ fn what_is_wrong_on_a_page_is_found() {
         "Use `--no-such-option`.\n".to_owned(),
     ];
     for text in pages {
-        let found = misnamed(&Page::of("docs/wrong.md", &text), &known);
+        let found = misnamed(&Page::from_text("docs/wrong.md", &text), &known);
         assert_eq!(found.len(), 1, "{text}{found:?}");
     }
     for link in ["nowhere.md", "tools.md#nothing", "#nothing", "../nowhere/"] {
-        let page = Page::of("docs/wrong.md", &format!("# Tools\n\n[here]({link})\n"));
+        let page = Page::from_text("docs/wrong.md", &format!("# Tools\n\n[here]({link})\n"));
         assert_eq!(dead_links(&page).len(), 1, "{link}");
     }
 }

@@ -34,11 +34,11 @@ pub(super) struct Block {
 impl Page {
     pub(super) fn read(name: &str) -> Self {
         let text = std::fs::read_to_string(common::root().join(name));
-        Self::of(name, &text.unwrap_or_else(|e| panic!("{name}: {e}")))
+        Self::from_text(name, &text.unwrap_or_else(|e| panic!("{name}: {e}")))
     }
 
     /// A page with this text.
-    pub(super) fn of(name: &str, text: &str) -> Self {
+    pub(super) fn from_text(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), path: common::root().join(name), text: text.to_owned() }
     }
 

@@ -41,13 +41,13 @@ const HOME: [(&str, &str); 5] = [
     ),
 ];
 
-pub(super) struct Reader {
+pub(super) struct PageReader {
     dir: TempDir,
     _model: Server,
     background: Vec<(usize, String, Live)>,
 }
 
-impl Reader {
+impl PageReader {
     pub(super) fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("leftfold-docs-").tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use common::Ran;
 
 use super::page::{Block, Item, Page};
-use super::reader::Reader;
+use super::reader::PageReader;
 
 /// Languages of blocks that only show something.
 const SHOWN: [&str; 5] = ["", "text", "json", "markdown", "sql"];
 
 pub(super) struct Visit<'a> {
     page: &'a Page,
-    reader: Reader,
+    reader: PageReader,
     /// Words of the page, and what stands for them today.
     values: BTreeMap<String, String>,
     /// The lines that the commands so far have printed, made comparable.
@@ -21,9 +21,9 @@ pub(super) struct Visit<'a> {
 
 impl<'a> Visit<'a> {
     /// The failures on the page.
-    pub(super) fn of(page: &'a Page) -> Vec<String> {
+    pub(super) fn failures(page: &'a Page) -> Vec<String> {
         let (values, printed) = (BTreeMap::new(), Vec::new());
-        let mut visit = Self { page, reader: Reader::new(), values, printed };
+        let mut visit = Self { page, reader: PageReader::new(), values, printed };
         let mut failures = Vec::new();
         let mut fail = |line: usize, what: &str, why: String| {
             failures.push(format!("{}:{line}: {what}\n{why}", page.name));

@@ -135,7 +135,7 @@ impl Act {
         act
     }
 
-    pub fn of(mut self, session: &'static str) -> Self {
+    pub fn for_session(mut self, session: &'static str) -> Self {
         self.args.push(session);
         self
     }

@@ -261,8 +261,12 @@ pub(super) fn cut() -> Scenario {
     (dies.dies, dies.code) = (Some("5:before"), -1);
     let mut interrupted = Act::run(&["--continue", "on"]);
     (interrupted.meanwhile, interrupted.code) = (Meanwhile::Interrupted, 130);
-    let acts =
-        vec![dies, Act::resume(false).of("last"), interrupted, Act::run(&["--continue", "so"])];
+    let acts = vec![
+        dies,
+        Act::resume(false).for_session("last"),
+        interrupted,
+        Act::run(&["--continue", "so"]),
+    ];
     Scenario { site, server: None, acts }
 }
 

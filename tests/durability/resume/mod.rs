@@ -84,7 +84,7 @@ const EFFECTS_BEHIND_A_QUESTION: [Gated; 6] = [
 
 /// Where the node is killed. The answer becomes durable in one group of appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum KillPoint {
     /// The answer is not written.
     Before,
     /// Its group is on the disk, and its heads are not.
@@ -99,8 +99,14 @@ enum Place {
     Racing,
 }
 
-const PLACES: [Place; 6] =
-    [Place::Before, Place::Synced, Place::Headed, Place::Effect, Place::Recovering, Place::Racing];
+const PLACES: [KillPoint; 6] = [
+    KillPoint::Before,
+    KillPoint::Synced,
+    KillPoint::Headed,
+    KillPoint::Effect,
+    KillPoint::Recovering,
+    KillPoint::Racing,
+];
 
 const MARK: &str = "echo effect >> marks";
 
@@ -204,12 +210,12 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    fn check(&self, kind: &str, place: Place, holds: bool, why: impl FnOnce() -> String) {
+    fn check(&self, kind: &str, place: KillPoint, holds: bool, why: impl FnOnce() -> String) {
         let name = self.gated.name;
         self.tally.check(kind, holds, || format!("{name}, {place:?}: {}", why()));
     }
 
-    fn cell(&self, property: &str, place: Place) {
+    fn cell(&self, property: &str, place: KillPoint) {
         self.tally.distinct("cells", format!("{property} {place:?} {}", self.gated.name));
         self.tally.add("trials", 1);
     }
@@ -241,8 +247,8 @@ impl Trials<'_> {
 
     /// Kills the session at a place. Groups may be divided otherwise in each run, so the neighbours of the
     /// group are tried, too. Returns the lines that were printed.
-    fn kill_at(&self, place: Place, group: usize, round: usize) -> Option<Vec<String>> {
-        if place == Place::Racing {
+    fn kill_at(&self, place: KillPoint, group: usize, round: usize) -> Option<Vec<String>> {
+        if place == KillPoint::Racing {
             return Some(self.park());
         }
         let less = group.saturating_sub(1).max(1);
@@ -250,25 +256,28 @@ impl Trials<'_> {
         let groups = [group, group + 1, less, group + 2, group, group + 1, less, group + 3];
         for group in groups.into_iter().cycle().take(40) {
             let ran = match place {
-                Place::Before => self.killed(group, "before"),
-                Place::Synced => self.killed(group, "synced"),
-                Place::Headed | Place::Recovering | Place::Racing => self.killed(group, "headed"),
-                Place::Effect => self.killed(group + 1, "before"),
+                KillPoint::Before => self.killed(group, "before"),
+                KillPoint::Synced => self.killed(group, "synced"),
+                KillPoint::Headed | KillPoint::Recovering | KillPoint::Racing => {
+                    self.killed(group, "headed")
+                }
+                KillPoint::Effect => self.killed(group + 1, "before"),
             };
             let logs = logs(self.site);
             let (answered, happened) = (!answers(&logs).is_empty(), self.count() > 0);
             let is_there = match place {
-                Place::Before => !answered && !logs.is_empty(),
-                Place::Synced | Place::Headed | Place::Recovering | Place::Racing => {
-                    answered && !happened
-                }
-                Place::Effect => answered && (happened || self.gated.asks_by_itself),
+                KillPoint::Before => !answered && !logs.is_empty(),
+                KillPoint::Synced
+                | KillPoint::Headed
+                | KillPoint::Recovering
+                | KillPoint::Racing => answered && !happened,
+                KillPoint::Effect => answered && (happened || self.gated.asks_by_itself),
             };
             if ran.code != -1 || !is_there {
                 continue;
             }
             let mut shown = lines(&ran);
-            if place == Place::Recovering {
+            if place == KillPoint::Recovering {
                 let session = root(&logs)?.0.to_string();
                 let fault = ["1:synced", "1:headed", "2:before", "2:synced"][round % 4];
                 let ran = resume(self.site, &session, Some(fault));
@@ -296,7 +305,7 @@ impl Trials<'_> {
     }
 
     /// All properties of the session that is killed at this place.
-    fn try_at(&self, place: Place, group: usize, round: usize) {
+    fn try_at(&self, place: KillPoint, group: usize, round: usize) {
         let Some(shown) = self.kill_at(place, group, round) else { return };
         let killed = self.site.save();
         let before = logs(self.site);
@@ -305,7 +314,7 @@ impl Trials<'_> {
         let Some((root, _)) = root(&before) else { return };
         let session = root.to_string();
         self.fork(place, &before, &session, happened);
-        if place == Place::Racing {
+        if place == KillPoint::Racing {
             self.site.restore(&killed);
             self.race(&before, &shown, &session);
             return;
@@ -331,14 +340,14 @@ impl Trials<'_> {
         }
     }
 
-    fn look_at_checkpoint(&self, place: Place, logs: &Logs) {
+    fn look_at_checkpoint(&self, place: KillPoint, logs: &Logs) {
         self.cell("checkpoint validity", place);
         let faults = faults(self.site, logs);
         self.check(VALID, place, faults.is_empty(), || faults.join("; "));
     }
 
     /// Several processes fork the session at its end.
-    fn fork(&self, place: Place, before: &Logs, session: &str, happened: usize) {
+    fn fork(&self, place: KillPoint, before: &Logs, session: &str, happened: usize) {
         let Some((_, parent)) = root(before) else { return };
         let prompted = parent.iter().any(|event| line::type_of(&event.event) == "turn.prompted");
         if !prompted {
@@ -381,7 +390,7 @@ impl Trials<'_> {
 
     /// Several processes resume the session, and each answers its question.
     fn race(&self, before: &Logs, shown: &[String], session: &str) {
-        let place = Place::Racing;
+        let place = KillPoint::Racing;
         let racers = std::thread::scope(|scope| {
             let racers = (0..self.racers).map(|_| scope.spawn(|| resume(self.site, session, None)));
             let racers: Vec<_> = racers.collect();
@@ -411,7 +420,7 @@ impl Trials<'_> {
     }
 
     /// Prefix continuation, exactly-once effects and consume-once permissions of a resumed session.
-    fn look_at_resumed(&self, place: Place, before: &Logs, shown: &[String]) -> Logs {
+    fn look_at_resumed(&self, place: KillPoint, before: &Logs, shown: &[String]) -> Logs {
         for property in ["prefix continuation", "exactly-once effects", "consume-once permissions"]
         {
             self.cell(property, place);
@@ -441,7 +450,7 @@ impl Trials<'_> {
         after
     }
 
-    fn look_at_prefix(&self, place: Place, before: &Logs, after: &Logs, shown: &[String]) {
+    fn look_at_prefix(&self, place: KillPoint, before: &Logs, after: &Logs, shown: &[String]) {
         for (session, log) in before {
             let now = after.iter().find(|(known, _)| known == session).map(|(_, now)| now);
             let kept = now.is_some_and(|now| now.starts_with(log));
@@ -638,7 +647,7 @@ fn calls_that_run_again_are_noticed() {
 }
 
 /// Resumes a session with a process that runs calls again. `trials` count the violations of this cell alone.
-fn resumed_twice(tally: &Tally, trials: &Trials<'_>, place: Place, group: usize) {
+fn resumed_twice(tally: &Tally, trials: &Trials<'_>, place: KillPoint, group: usize) {
     let Some(shown) = trials.kill_at(place, group, 0) else { return };
     let before = logs(trials.site);
     let Some((root, _)) = root(&before) else { return };
@@ -671,21 +680,22 @@ fn violations_are_noticed() {
     let fresh = site.save();
     let trials =
         Trials { tally: &tally, gated, site: &site, fresh: &fresh, recoveries: 1, racers: 2 };
-    let shown = trials.kill_at(Place::Effect, trials.group_of_answer(), 0).expect("it is killed");
+    let shown =
+        trials.kill_at(KillPoint::Effect, trials.group_of_answer(), 0).expect("it is killed");
     let before = logs(trials.site);
     let session = root(&before).expect("a session").0.to_string();
     let shown = [shown, lines(&resume(trials.site, &session, None).ok())].concat();
-    let after = trials.look_at_resumed(Place::Effect, &before, &shown);
+    let after = trials.look_at_resumed(KillPoint::Effect, &before, &shown);
     assert_eq!(tally.broken(), 0);
     trials.site.file("marks", "effect\neffect\n");
-    trials.look_at_resumed(Place::Effect, &before, &shown);
+    trials.look_at_resumed(KillPoint::Effect, &before, &shown);
     assert_eq!(tally.broken(), 1, "an effect that happens twice");
     let mut shorter = after.clone();
     shorter[0].1.pop();
-    trials.look_at_prefix(Place::Effect, &before, &shorter, &shown);
+    trials.look_at_prefix(KillPoint::Effect, &before, &shorter, &shown);
     assert_eq!(tally.broken(), 2, "a line whose event is lost");
     let mut other = before.clone();
     other[0].1.pop();
-    trials.look_at_prefix(Place::Effect, &other, &after, &[]);
+    trials.look_at_prefix(KillPoint::Effect, &other, &after, &[]);
     assert_eq!(tally.broken(), 3, "a log that goes on with another event");
 }

@@ -286,7 +286,9 @@ fn rendered(state: &State) -> Value {
 
 fn shorten(value: &mut Value) {
     match value {
-        Value::String(text) if text.len() > 60 => *text = Sha256::of(text.as_bytes()).to_string(),
+        Value::String(text) if text.len() > 60 => {
+            *text = Sha256::digest(text.as_bytes()).to_string()
+        }
         Value::Array(items) => items.iter_mut().for_each(shorten),
         Value::Object(members) => members.values_mut().for_each(shorten),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -16,7 +16,7 @@ use leftfold_events::Sha256;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use self::replies::{LONG_SERVER, Part, Render, anthropic, bedrock, chat, gemini, responses};
+use self::replies::{LONG_SERVER, Render, ReplyPart, anthropic, bedrock, chat, gemini, responses};
 
 /// Wire format, the vendor that settings name, model, and the form of its replies.
 type Wire = (&'static str, &'static str, &'static str, Render);
@@ -52,9 +52,9 @@ const CUT: &str =
 /// One thing that the server answers.
 #[derive(Clone, Copy)]
 enum Step {
-    Reply(&'static [Part]),
+    Reply(&'static [ReplyPart]),
     /// The first half of a reply, and then the connection is closed.
-    Half(&'static [Part]),
+    Half(&'static [ReplyPart]),
     /// Status, and the `message` of the error.
     Error(u16, &'static str),
 }
@@ -62,17 +62,17 @@ enum Step {
 /// Name, the answers in order, and the exit code of the run.
 type Shape = (&'static str, &'static [Step], i32);
 
-const DONE: Step = Step::Reply(&[Part::Text("Done: «ä€𝄞».")]);
+const DONE: Step = Step::Reply(&[ReplyPart::Text("Done: «ä€𝄞».")]);
 
 const SHAPES: [Shape; 13] = [
-    ("text", &[Step::Reply(&[Part::Text("Hello, this is a reply of some length.")])], 0),
+    ("text", &[Step::Reply(&[ReplyPart::Text("Hello, this is a reply of some length.")])], 0),
     (
         "reasoning and a call",
         &[
             Step::Reply(&[
-                Part::Thought("First I read it – 👀", "c2lnbmF0dXJl"),
-                Part::Text("I read it."),
-                Part::Read("call_1", "a.txt"),
+                ReplyPart::Thought("First I read it – 👀", "c2lnbmF0dXJl"),
+                ReplyPart::Text("I read it."),
+                ReplyPart::Read("call_1", "a.txt"),
             ]),
             DONE,
         ],
@@ -81,8 +81,8 @@ const SHAPES: [Shape; 13] = [
     (
         "parallel calls, and an id that comes again",
         &[
-            Step::Reply(&[Part::Read("call_1", "a.txt"), Part::Read("call_2", "none")]),
-            Step::Reply(&[Part::Read("call_1", "a.txt")]),
+            Step::Reply(&[ReplyPart::Read("call_1", "a.txt"), ReplyPart::Read("call_2", "none")]),
+            Step::Reply(&[ReplyPart::Read("call_1", "a.txt")]),
             DONE,
         ],
         0,
@@ -90,16 +90,16 @@ const SHAPES: [Shape; 13] = [
     (
         "many steps",
         &[
-            Step::Reply(&[Part::Read("call_1", "a.txt")]),
-            Step::Reply(&[Part::Text("Once more."), Part::Read("call_2", "./a.txt")]),
-            Step::Reply(&[Part::Read("call_3", "b \"quoted\"\n.txt")]),
-            Step::Reply(&[Part::Text("And again."), Part::Read("call_4", ".")]),
+            Step::Reply(&[ReplyPart::Read("call_1", "a.txt")]),
+            Step::Reply(&[ReplyPart::Text("Once more."), ReplyPart::Read("call_2", "./a.txt")]),
+            Step::Reply(&[ReplyPart::Read("call_3", "b \"quoted\"\n.txt")]),
+            Step::Reply(&[ReplyPart::Text("And again."), ReplyPart::Read("call_4", ".")]),
             DONE,
         ],
         0,
     ),
     ("busy, then a reply", &[Step::Error(529, "overloaded"), DONE], 0),
-    ("cut off, then a reply", &[Step::Half(&[Part::Text("Half of this is lost.")]), DONE], 0),
+    ("cut off, then a reply", &[Step::Half(&[ReplyPart::Text("Half of this is lost.")]), DONE], 0),
     ("refused", &[Step::Error(400, "messages.0 is not what I want")], 1),
     (
         "a key that the server repeats",
@@ -108,7 +108,13 @@ const SHAPES: [Shape; 13] = [
     ),
     (
         "an error inside the stream, then a reply",
-        &[Step::Reply(&[Part::Text("This is the beginning."), Part::Error("overloaded")]), DONE],
+        &[
+            Step::Reply(&[
+                ReplyPart::Text("This is the beginning."),
+                ReplyPart::Error("overloaded"),
+            ]),
+            DONE,
+        ],
         0,
     ),
     (
@@ -124,10 +130,10 @@ const SHAPES: [Shape; 13] = [
     (
         "busy between two steps",
         &[
-            Step::Reply(&[Part::Read("call_1", "a.txt")]),
+            Step::Reply(&[ReplyPart::Read("call_1", "a.txt")]),
             Step::Error(529, "overloaded"),
-            Step::Reply(&[Part::Read("call_2", "a.txt"), Part::Read("call_3", "b.txt")]),
-            Step::Half(&[Part::Text("Half of this is lost.")]),
+            Step::Reply(&[ReplyPart::Read("call_2", "a.txt"), ReplyPart::Read("call_3", "b.txt")]),
+            Step::Half(&[ReplyPart::Text("Half of this is lost.")]),
             DONE,
         ],
         0,
@@ -136,24 +142,27 @@ const SHAPES: [Shape; 13] = [
         "reasoning before each step",
         &[
             Step::Reply(&[
-                Part::Thought("First a.txt.", "Zmlyc3Q="),
-                Part::Read("call_1", "a.txt"),
+                ReplyPart::Thought("First a.txt.", "Zmlyc3Q="),
+                ReplyPart::Read("call_1", "a.txt"),
             ]),
             Step::Reply(&[
-                Part::Thought("Then b.txt, and both at once.", "c2Vjb25k"),
-                Part::Text("I read on."),
-                Part::Read("call_2", "b.txt"),
-                Part::Read("call_3", "a.txt"),
+                ReplyPart::Thought("Then b.txt, and both at once.", "c2Vjb25k"),
+                ReplyPart::Text("I read on."),
+                ReplyPart::Read("call_2", "b.txt"),
+                ReplyPart::Read("call_3", "a.txt"),
             ]),
-            Step::Reply(&[Part::Thought("That is all.", "dGhpcmQ="), Part::Text("Done.")]),
+            Step::Reply(&[
+                ReplyPart::Thought("That is all.", "dGhpcmQ="),
+                ReplyPart::Text("Done."),
+            ]),
         ],
         0,
     ),
     (
         "a subagent",
         &[
-            Step::Reply(&[Part::Task("call_1", "look around")]),
-            Step::Reply(&[Part::Text("Nothing is there.")]),
+            Step::Reply(&[ReplyPart::Task("call_1", "look around")]),
+            Step::Reply(&[ReplyPart::Text("Nothing is there.")]),
             DONE,
         ],
         0,
@@ -400,7 +409,7 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
             "model.failed" => &outcome["notes"]["exchange"]["body_sha256"],
             _ => &outcome["data"]["body_sha256"],
         };
-        let expected = json!(Sha256::of(body.as_bytes()).to_string());
+        let expected = json!(Sha256::digest(body.as_bytes()).to_string());
         tally.equal("bodies without their hash in the log", &hash, &&expected, place);
     }
     tally.equal("requests without an event", &sent.len(), &0, place);
@@ -491,7 +500,7 @@ fn every_body_is_made_again_and_every_answer_is_decoded_again() {
 /// A title from a provider with another wire, an image in the prompt, and a fork with a prompt of its own.
 fn titled_forked_and_with_an_image(tally: &Tally, wire: Wire) {
     let other = WIRES.into_iter().find(|other| other.0 != wire.0).unwrap();
-    let titles = serve(&[Step::Reply(&[Part::Text("A title")])], other.3);
+    let titles = serve(&[Step::Reply(&[ReplyPart::Text("A title")])], other.3);
     let server = serve(&[DONE, DONE], wire.3);
     let limits = json!({ "limit": { "context": 100_000, "output": 8_000 } });
     let site = site(&server, wire)
@@ -522,8 +531,8 @@ fn titled_forked_and_with_an_image(tally: &Tally, wire: Wire) {
 
 /// A node that is killed in the middle of a reply: its request has no record, and the next one is rebuilt.
 fn killed_and_resumed(tally: &Tally, wire: Wire) {
-    let half = half(&wire.3(&[Part::Text("The beginning of a reply that never ends.")]));
-    let whole = wire.3(&[Part::Text("Done.")]).concat();
+    let half = half(&wire.3(&[ReplyPart::Text("The beginning of a reply that never ends.")]));
+    let whole = wire.3(&[ReplyPart::Text("Done.")]).concat();
     let answers = vec![Answer::StallBytes(half), Answer::Bytes(whole, Split::Whole)];
     let server = Server::start(answers);
     let site = site(&server, wire);
@@ -544,8 +553,8 @@ fn killed_and_resumed(tally: &Tally, wire: Wire) {
 
 /// A reply that its user interrupts. The next request says where it ended.
 fn interrupted_and_prompted(tally: &Tally, wire: Wire) {
-    let half = half(&wire.3(&[Part::Text("The beginning of a reply that never ends.")]));
-    let whole = wire.3(&[Part::Text("Done.")]).concat();
+    let half = half(&wire.3(&[ReplyPart::Text("The beginning of a reply that never ends.")]));
+    let whole = wire.3(&[ReplyPart::Text("Done.")]).concat();
     let answers = vec![Answer::StallBytes(half), Answer::Bytes(whole, Split::Awkward)];
     let server = Server::start(answers);
     let site = site(&server, wire);
@@ -564,7 +573,7 @@ fn interrupted_and_prompted(tally: &Tally, wire: Wire) {
 
 /// A document in the prompt, and a call of an MCP server's tool with a shortened name.
 fn with_a_document_and_a_long_name(tally: &Tally, wire: Wire) {
-    let server = serve(&[Step::Reply(&[Part::Echo("call_1")]), DONE], wire.3);
+    let server = serve(&[Step::Reply(&[ReplyPart::Echo("call_1")]), DONE], wire.3);
     let double = common::mcp::local("doubles::the_server_answers", "");
     let site = site(&server, wire).setting("mcp", json!({ LONG_SERVER: double }));
     site.file("page.pdf", "%PDF-1.4\n%%EOF\n");
@@ -655,13 +664,15 @@ fn answer(record: &Path) -> String {
 }
 
 /// Replies of Anthropic with each text in one piece.
-fn whole(parts: &[Part]) -> Vec<Vec<u8>> {
+fn whole(parts: &[ReplyPart]) -> Vec<Vec<u8>> {
     use common::{Block, message_whole};
-    let block = |part: &Part| match *part {
-        Part::Text(text) => Block::Text(text),
-        Part::Thought(text, signature) => Block::Thinking(text, signature),
-        Part::Read(id, path) => Block::Call(id, "read", json!({ "filePath": path }).to_string()),
-        Part::Task(..) | Part::Echo(_) | Part::Error(_) => panic!("not needed here"),
+    let block = |part: &ReplyPart| match *part {
+        ReplyPart::Text(text) => Block::Text(text),
+        ReplyPart::Thought(text, signature) => Block::Thinking(text, signature),
+        ReplyPart::Read(id, path) => {
+            Block::Call(id, "read", json!({ "filePath": path }).to_string())
+        }
+        ReplyPart::Task(..) | ReplyPart::Echo(_) | ReplyPart::Error(_) => panic!("not needed here"),
     };
     vec![message_whole(&parts.iter().map(block).collect::<Vec<_>>()).into_bytes()]
 }
@@ -670,7 +681,7 @@ fn whole(parts: &[Part]) -> Vec<Vec<u8>> {
 fn a_changed_log_is_found_and_named() {
     let (site, _) = sample(WIRES[1]);
     let lines = site.run(&["export", "last", "--unmasked"]).ok().stdout;
-    let hash = |text: &str| Sha256::of(text.as_bytes()).to_string();
+    let hash = |text: &str| Sha256::digest(text.as_bytes()).to_string();
     let payload = |line: &&str| line.contains("\\\"wire\\\":\\\"openai-chat\\\"");
     let payload: Value = serde_json::from_str(lines.lines().find(payload).unwrap()).unwrap();
     let text = payload["text"].as_str().unwrap();
@@ -703,7 +714,7 @@ fn a_changed_log_is_found_and_named() {
 #[test]
 fn a_known_secret_in_an_answer_is_in_no_record() {
     for (wire, render) in [(WIRES[0], anthropic as Render), (WIRES[0], whole)] {
-        let steps = [Step::Reply(&[Part::Text("It is correct-horse-battery, I think.")])];
+        let steps = [Step::Reply(&[ReplyPart::Text("It is correct-horse-battery, I think.")])];
         let server = serve(&steps, render);
         let site = site(&server, wire).setting("secrets/DEPLOY", json!("correct-horse-battery"));
         let events = site.prompt("It is correct-horse-battery, is it?").ok().events();
@@ -765,7 +776,7 @@ fn an_encoding_fault_is_reproduced_from_the_folder_alone() {
         Some(message) => {
             Answer::Status(400, vec![], json!({ "error": { "message": message } }).to_string())
         }
-        None => Answer::Bytes(chat(&[Part::Read("call_1", "a.txt")]).concat(), Split::Whole),
+        None => Answer::Bytes(chat(&[ReplyPart::Read("call_1", "a.txt")]).concat(), Split::Whole),
     });
     let site = site(&server, WIRES[1]);
     let events = site.prompt("go").with(1).events();

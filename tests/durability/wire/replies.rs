@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A part of a reply.
 #[derive(Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum ReplyPart {
     Text(&'static str),
     /// Reasoning and its signature.
     Thought(&'static str, &'static str),
@@ -25,19 +25,19 @@ pub(super) const LONG_SERVER: &str =
 
 /// The name under which a model is offered its tool `echo`.
 fn echo() -> String {
-    let hash = Sha256::of(format!("{LONG_SERVER}\0echo").as_bytes()).to_string();
+    let hash = Sha256::digest(format!("{LONG_SERVER}\0echo").as_bytes()).to_string();
     format!("{}_{}", &LONG_SERVER[..55], &hash[..8])
 }
 
 /// The format of a wire.
-pub(super) type Render = fn(&[Part]) -> Vec<Vec<u8>>;
+pub(super) type Render = fn(&[ReplyPart]) -> Vec<Vec<u8>>;
 
 /// The events of a text of server-sent events.
 fn events(text: &str) -> Vec<Vec<u8>> {
     text.split_inclusive("\n\n").map(|event| event.as_bytes().to_vec()).collect()
 }
 
-impl Part {
+impl ReplyPart {
     fn call(self) -> Option<(&'static str, String, Value)> {
         match self {
             Self::Text(_) | Self::Thought(..) | Self::Error(_) => None,
@@ -52,7 +52,7 @@ impl Part {
     }
 }
 
-fn has_calls(parts: &[Part]) -> bool {
+fn has_calls(parts: &[ReplyPart]) -> bool {
     parts.iter().any(|part| part.call().is_some())
 }
 
@@ -69,11 +69,11 @@ fn plain(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-pub(super) fn anthropic(parts: &[Part]) -> Vec<Vec<u8>> {
+pub(super) fn anthropic(parts: &[ReplyPart]) -> Vec<Vec<u8>> {
     events(&anthropic_text(parts))
 }
 
-fn anthropic_text(parts: &[Part]) -> String {
+fn anthropic_text(parts: &[ReplyPart]) -> String {
     let usage = json!({ "input_tokens": 11, "output_tokens": 1 });
     let mut text = named(&json!({ "type": "message_start", "message": { "usage": usage } }));
     for (index, part) in parts.iter().enumerate() {
@@ -81,18 +81,18 @@ fn anthropic_text(parts: &[Part]) -> String {
             named(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
         };
         let (block, deltas): (Value, Vec<String>) = match *part {
-            Part::Error(message) => {
+            ReplyPart::Error(message) => {
                 let error = json!({ "type": "overloaded_error", "message": message });
                 return text + &named(&json!({ "type": "error", "error": error }));
             }
-            Part::Text(words) => (
+            ReplyPart::Text(words) => (
                 json!({ "type": "text", "text": "" }),
                 pieces(words)
                     .iter()
                     .map(|piece| delta(json!({ "type": "text_delta", "text": piece })))
                     .collect(),
             ),
-            Part::Thought(words, signature) => (
+            ReplyPart::Thought(words, signature) => (
                 json!({ "type": "thinking", "thinking": "", "signature": "" }),
                 pieces(words)
                     .iter()
@@ -100,7 +100,7 @@ fn anthropic_text(parts: &[Part]) -> String {
                     .chain([delta(json!({ "type": "signature_delta", "signature": signature }))])
                     .collect(),
             ),
-            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
+            ReplyPart::Read(..) | ReplyPart::Task(..) | ReplyPart::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
                 let deltas = pieces(&input.to_string());
@@ -122,11 +122,11 @@ fn anthropic_text(parts: &[Part]) -> String {
     text + &named(&json!({ "type": "message_stop" }))
 }
 
-pub(super) fn chat(parts: &[Part]) -> Vec<Vec<u8>> {
+pub(super) fn chat(parts: &[ReplyPart]) -> Vec<Vec<u8>> {
     events(&chat_text(parts))
 }
 
-fn chat_text(parts: &[Part]) -> String {
+fn chat_text(parts: &[ReplyPart]) -> String {
     let chunk = |delta: Value| {
         plain(
             &json!({ "id": "c", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }),
@@ -135,19 +135,19 @@ fn chat_text(parts: &[Part]) -> String {
     let (mut text, mut calls) = (String::new(), 0);
     for part in parts {
         match *part {
-            Part::Error(message) => {
+            ReplyPart::Error(message) => {
                 let error = json!({ "message": message, "type": "overloaded_error", "code": 503 });
                 return text + &plain(&json!({ "error": error }));
             }
-            Part::Text(words) => {
+            ReplyPart::Text(words) => {
                 let piece = |piece: &String| chunk(json!({ "content": piece }));
                 text += &pieces(words).iter().map(piece).collect::<String>();
             }
-            Part::Thought(words, _) => {
+            ReplyPart::Thought(words, _) => {
                 let piece = |piece: &String| chunk(json!({ "reasoning_content": piece }));
                 text += &pieces(words).iter().map(piece).collect::<String>();
             }
-            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
+            ReplyPart::Read(..) | ReplyPart::Task(..) | ReplyPart::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let call = |call: Value| chunk(json!({ "tool_calls": [call] }));
                 text += &call(json!({ "index": calls, "id": id, "type": "function",
@@ -168,30 +168,30 @@ fn chat_text(parts: &[Part]) -> String {
     text + "data: [DONE]\n\n"
 }
 
-pub(super) fn responses(parts: &[Part]) -> Vec<Vec<u8>> {
+pub(super) fn responses(parts: &[ReplyPart]) -> Vec<Vec<u8>> {
     events(&responses_text(parts))
 }
 
-fn responses_text(parts: &[Part]) -> String {
+fn responses_text(parts: &[ReplyPart]) -> String {
     let mut text = named(&json!({ "type": "response.created", "response": { "id": "r" } }));
     for (index, part) in parts.iter().enumerate() {
         let (begun, kind, words, done) = match *part {
-            Part::Error(message) => {
+            ReplyPart::Error(message) => {
                 let error = json!({ "code": "server_is_overloaded", "message": message });
                 let response = json!({ "id": "r", "status": "failed", "error": error });
                 return text + &named(&json!({ "type": "response.failed", "response": response }));
             }
-            Part::Text(words) => {
+            ReplyPart::Text(words) => {
                 let item = |content: Value| json!({ "type": "message", "id": format!("msg_{index}"), "role": "assistant", "content": content });
                 let whole = json!([{ "type": "output_text", "text": words, "annotations": [] }]);
                 (item(json!([])), "output_text", words.to_owned(), item(whole))
             }
-            Part::Thought(words, sealed) => {
+            ReplyPart::Thought(words, sealed) => {
                 let item = |summary: Value| json!({ "type": "reasoning", "id": format!("rs_{index}"), "encrypted_content": sealed, "summary": summary });
                 let whole = json!([{ "type": "summary_text", "text": words }]);
                 (item(json!([])), "reasoning_summary_text", words.to_owned(), item(whole))
             }
-            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
+            ReplyPart::Read(..) | ReplyPart::Task(..) | ReplyPart::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let item = |arguments: &str| json!({ "type": "function_call", "id": format!("fc_{index}"), "call_id": id, "name": name, "arguments": arguments });
                 let input = input.to_string();
@@ -214,21 +214,21 @@ fn responses_text(parts: &[Part]) -> String {
         "response": { "id": "r", "status": "completed", "usage": usage } }))
 }
 
-pub(super) fn gemini(parts: &[Part]) -> Vec<Vec<u8>> {
+pub(super) fn gemini(parts: &[ReplyPart]) -> Vec<Vec<u8>> {
     events(&gemini_text(parts))
 }
 
-fn gemini_text(parts: &[Part]) -> String {
+fn gemini_text(parts: &[ReplyPart]) -> String {
     let mut text = String::new();
     for part in parts {
         let part = match *part {
-            Part::Error(message) => {
+            ReplyPart::Error(message) => {
                 let error = json!({ "code": 503, "message": message, "status": "UNAVAILABLE" });
                 return text + &plain(&json!({ "error": error }));
             }
-            Part::Text(words) => json!({ "text": words }),
-            Part::Thought(words, _) => json!({ "text": words, "thought": true }),
-            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
+            ReplyPart::Text(words) => json!({ "text": words }),
+            ReplyPart::Thought(words, _) => json!({ "text": words, "thought": true }),
+            ReplyPart::Read(..) | ReplyPart::Task(..) | ReplyPart::Echo(_) => {
                 let (_, name, input) = part.call().unwrap();
                 json!({ "functionCall": { "name": name, "args": input }, "thoughtSignature": "Cg==" })
             }
@@ -246,30 +246,30 @@ fn amazon(name: &str, data: &Value) -> Vec<u8> {
     leftfold_framing::eventstream::message(&headers, data.to_string().as_bytes())
 }
 
-pub(super) fn bedrock(parts: &[Part]) -> Vec<Vec<u8>> {
+pub(super) fn bedrock(parts: &[ReplyPart]) -> Vec<Vec<u8>> {
     let mut events = vec![amazon("messageStart", &json!({ "role": "assistant" }))];
     for (index, part) in parts.iter().enumerate() {
         let delta = |delta: Value| {
             amazon("contentBlockDelta", &json!({ "contentBlockIndex": index, "delta": delta }))
         };
         match *part {
-            Part::Error(message) => {
+            ReplyPart::Error(message) => {
                 let kind = "serviceUnavailableException";
                 let headers = [(":exception-type", kind), (":message-type", "exception")];
                 let data = json!({ "message": message }).to_string();
                 events.push(leftfold_framing::eventstream::message(&headers, data.as_bytes()));
                 return events;
             }
-            Part::Text(words) => {
+            ReplyPart::Text(words) => {
                 events.extend(pieces(words).iter().map(|piece| delta(json!({ "text": piece }))));
             }
-            Part::Thought(words, signature) => {
+            ReplyPart::Thought(words, signature) => {
                 let reasoning = |content: Value| delta(json!({ "reasoningContent": content }));
                 let piece = |piece: &String| reasoning(json!({ "text": piece }));
                 events.extend(pieces(words).iter().map(piece));
                 events.push(reasoning(json!({ "signature": signature })));
             }
-            Part::Read(..) | Part::Task(..) | Part::Echo(_) => {
+            ReplyPart::Read(..) | ReplyPart::Task(..) | ReplyPart::Echo(_) => {
                 let (id, name, input) = part.call().unwrap();
                 let start = json!({ "toolUse": { "toolUseId": id, "name": name } });
                 let start = json!({ "contentBlockIndex": index, "start": start });

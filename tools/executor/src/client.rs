@@ -34,23 +34,23 @@ use crate::protocol::{
 use crate::tls;
 
 /// How long connecting may take, with TLS and the token.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take that reads files alone, and one that ends calls.
-const ANSWER: Duration = Duration::from_secs(20);
-const FENCING: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+const FENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a call that was never sent waits for its executor.
-const BEGIN: Duration = Duration::from_secs(30);
+const UNSENT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time left of a call's limit in which its failure is reported.
-const LAST: Duration = Duration::from_secs(1);
+const REPORT_MARGIN: Duration = Duration::from_secs(1);
 /// The pauses between attempts.
-const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// How long the end of a call that was cancelled is waited for.
-const CANCELLING: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a snapshot or a restore may take, with attempts to reach the executor, and an answer about snapshots.
-const KEEPING: Duration = Duration::from_secs(180);
-const READING: Duration = Duration::from_secs(60);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(180);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most bytes of contents that are read, and of objects in one request.
 const MAX_CONTENTS: usize = 256 << 20;
 const MAX_OBJECTS: usize = 1_000;
@@ -146,7 +146,7 @@ impl Client {
     /// # Errors
     /// It cannot be reached within some seconds, or refuses.
     pub async fn describe(&self) -> Result<Described, Unavailable> {
-        self.ask("describe", &json!({}), ANSWER).await
+        self.ask("describe", &json!({}), ANSWER_TIMEOUT).await
     }
 
     /// The files that differ between the two trees of each pair of snapshots. `None`: one of them is not kept.
@@ -160,7 +160,7 @@ impl Client {
         let owned = |(old, new): &(&str, &str)| ((*old).to_owned(), (*new).to_owned());
         let params = Compare { pairs: pairs.iter().map(owned).collect() };
         let mut found: Vec<Option<Vec<FileVersions>>> =
-            self.ask("compare", &params, READING).await?;
+            self.ask("compare", &params, READ_TIMEOUT).await?;
         found.resize(pairs.len(), None);
         for files in found.iter_mut().flatten() {
             files.retain(|file| is_inside(&file.path));
@@ -180,7 +180,7 @@ impl Client {
         while !rest.is_empty() && bytes < MAX_CONTENTS {
             let (now, later) = rest.split_at(rest.len().min(MAX_OBJECTS));
             let params = Contents { objects: now.to_vec() };
-            let read: Vec<Option<String>> = self.ask("contents", &params, READING).await?;
+            let read: Vec<Option<String>> = self.ask("contents", &params, READ_TIMEOUT).await?;
             if read.is_empty() {
                 break;
             }
@@ -210,7 +210,7 @@ impl Client {
             let answer = receive(&mut reader).await?;
             Ok::<_, io::Error>((answer, (reader, writer)))
         };
-        let connected = timeout(CONNECT, connect).await;
+        let connected = timeout(CONNECT_TIMEOUT, connect).await;
         let connected = connected.map_err(|_| self.unreachable("it does not answer in time"))?;
         let (answer, connected) = connected.map_err(|error| self.broken(&error))?;
         match answer.error {
@@ -254,13 +254,13 @@ impl Client {
         params: &impl Serialize,
         limit: Duration,
     ) -> Result<T, Unavailable> {
-        let (start, mut pause) = (Instant::now(), PAUSE);
+        let (start, mut pause) = (Instant::now(), RETRY_DELAY);
         loop {
             let left = limit.saturating_sub(start.elapsed());
             match self.ask(method, params, left).await {
                 Err(Unavailable::Unreachable { .. }) if start.elapsed() + pause < limit => {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_RETRY_DELAY);
                 }
                 answer => return answer,
             }
@@ -268,9 +268,10 @@ impl Client {
     }
 
     async fn run_to_end(&self, key: &RunKey, resolved: &Resolution, cx: &Context) -> Output {
-        let mut params = Run::of(key, resolved, cx);
-        let (start, mut pause, mut sent) = (Instant::now(), PAUSE, false);
-        let deadline = cx.deadline.map(|deadline| deadline.checked_sub(LAST).unwrap_or(deadline));
+        let mut params = Run::from_key(key, resolved, cx);
+        let (start, mut pause, mut sent) = (Instant::now(), RETRY_DELAY, false);
+        let deadline =
+            cx.deadline.map(|deadline| deadline.checked_sub(REPORT_MARGIN).unwrap_or(deadline));
         loop {
             let left = cx.begin_by.map(|by| by.saturating_duration_since(Instant::now()));
             params.begin_within = left.and_then(|left| u64::try_from(left.as_millis()).ok());
@@ -281,7 +282,7 @@ impl Client {
             let now = Instant::now();
             let may_wait = match &failure {
                 Unavailable::Unreachable { .. } => {
-                    let until = if sent { deadline } else { Some(start + BEGIN) };
+                    let until = if sent { deadline } else { Some(start + UNSENT_CALL_TIMEOUT) };
                     [until, deadline].into_iter().flatten().all(|until| now + pause < until)
                 }
                 Unavailable::Wrong { .. } | Unavailable::Refused { .. } => false,
@@ -294,7 +295,7 @@ impl Client {
                 () = tokio::time::sleep(pause) => {}
                 () = cx.cancel.cancelled() => {}
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_RETRY_DELAY);
         }
     }
 
@@ -337,7 +338,7 @@ async fn cancelled(cancel: &CancellationToken, writer: &mut Writer) {
     cancel.cancelled().await;
     // an executor that is gone has ended the call, or will
     let _ = send(writer, &notification("cancel", &json!({}))).await;
-    tokio::time::sleep(CANCELLING).await;
+    tokio::time::sleep(CANCEL_TIMEOUT).await;
 }
 
 impl RemoteWorkspace for Client {
@@ -346,9 +347,9 @@ impl RemoteWorkspace for Client {
     }
 
     fn resolve(&self, call: &CallSpec, cx: &Workspace) -> Resolution {
-        let circumstances = Circumstances::of(cx, &call.input);
+        let circumstances = Circumstances::from_workspace(cx, &call.input);
         let params = Resolve { call: call.clone(), circumstances };
-        let resolved = leftfold_process::wait_for(self.insist("resolve", &params, ANSWER));
+        let resolved = leftfold_process::wait_for(self.insist("resolve", &params, ANSWER_TIMEOUT));
         let why = match resolved {
             Some(Ok(resolution)) => return resolution,
             Some(Err(error)) => error.to_string(),
@@ -384,7 +385,7 @@ impl RemoteWorkspace for Client {
     ) -> BoxFuture<'a, Result<Vec<LateOutcome>, String>> {
         Box::pin(async move {
             let params = Fence { owner: owner.clone(), waiting };
-            let late: Result<Vec<Late>, _> = self.ask("fence", &params, FENCING).await;
+            let late: Result<Vec<Late>, _> = self.ask("fence", &params, FENCE_TIMEOUT).await;
             let late = late.map_err(|error| error.to_string())?.into_iter();
             let outcome = |Late { seq, outcome }| LateOutcome { seq, output: outcome.into() };
             Ok(late.map(outcome).collect())
@@ -398,7 +399,7 @@ impl RemoteWorkspace for Client {
     ) -> BoxFuture<'a, Result<RemoteSnapshot, RemoteFailure>> {
         Box::pin(async move {
             let params = TakeSnapshot { owner: owner.clone(), since: since.map(str::to_owned) };
-            checked(self.insist("snapshot", &params, KEEPING).await)
+            checked(self.insist("snapshot", &params, SNAPSHOT_TIMEOUT).await)
         })
     }
 
@@ -411,13 +412,13 @@ impl RemoteWorkspace for Client {
         Box::pin(async move {
             let (owner, before) = (owner.clone(), before.to_owned());
             let params = Restore { owner, before, paths: paths.to_vec() };
-            checked(self.insist("restore", &params, KEEPING).await)
+            checked(self.insist("restore", &params, SNAPSHOT_TIMEOUT).await)
         })
     }
 
     fn acknowledge<'a>(&'a self, run: &'a RunKey) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Err(error) = self.ask::<Value>("acknowledge", run, ANSWER).await {
+            if let Err(error) = self.ask::<Value>("acknowledge", run, ANSWER_TIMEOUT).await {
                 tracing::debug!("an outcome is not acknowledged: {error}");
             }
         })

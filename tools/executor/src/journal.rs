@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::Outcome;
 
 /// How long outcomes are kept that no node asks for.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const OUTCOME_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The folder with the state of one executor. Only one process at a time has it.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct RunId {
 }
 
 impl RunId {
-    pub(crate) fn of(key: &RunKey) -> Self {
+    pub(crate) fn from_key(key: &RunKey) -> Self {
         let store = short_hash(&key.owner.store);
         Self { store, session: key.owner.session, seq: key.seq }
     }
@@ -46,7 +46,7 @@ impl RunId {
 
 /// A hash that names a store in files and marks.
 pub(crate) fn short_hash(text: &str) -> String {
-    Sha256::of(text.as_bytes()).to_string().chars().take(16).collect()
+    Sha256::digest(text.as_bytes()).to_string().chars().take(16).collect()
 }
 
 /// The state of a run in the journal.
@@ -188,7 +188,7 @@ impl Journal {
             for call in fs::read_dir(&calls).into_iter().flatten().filter_map(Result::ok) {
                 let changed = call.metadata().and_then(|found| found.modified());
                 let age = changed.ok().and_then(|changed| now.duration_since(changed).ok());
-                if age.is_some_and(|age| age > KEPT) {
+                if age.is_some_and(|age| age > OUTCOME_LIFETIME) {
                     // a file that cannot be removed stays
                     let _ = fs::remove_file(call.path());
                 }

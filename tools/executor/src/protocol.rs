@@ -160,7 +160,7 @@ pub(crate) struct Circumstances {
 }
 
 impl Circumstances {
-    pub(crate) fn of(cx: &Workspace, input: &Json) -> Self {
+    pub(crate) fn from_workspace(cx: &Workspace, input: &Json) -> Self {
         let secrets = cx.secrets.named_in(input).into_iter();
         Self {
             max_lines: cx.limits.max_lines,
@@ -269,7 +269,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn of(key: &RunKey, resolution: &Resolution, cx: &Context) -> Self {
+    pub(crate) fn from_key(key: &RunKey, resolution: &Resolution, cx: &Context) -> Self {
         let confined = cx.sandbox.clone().map(|Sandbox { profile, options, env_files }| Confined {
             profile,
             options,
@@ -278,7 +278,7 @@ impl Run {
         Self {
             key: key.clone(),
             resolution: resolution.clone(),
-            circumstances: Circumstances::of(&cx.workspace, &resolution.input),
+            circumstances: Circumstances::from_workspace(&cx.workspace, &resolution.input),
             call: cx.call.clone(),
             message: cx.caller.message,
             agent: cx.caller.agent.clone(),

@@ -38,14 +38,14 @@ use crate::tls;
 /// The most connections at a time.
 const MAX_CONNECTIONS: usize = 512;
 /// How long a connection has for TLS and the token, and the longest message until then.
-const HELLO: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const HELLO_BYTES: usize = 8 << 10;
 /// How long a connection may wait with its request.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long calls that are ended may take for that.
-const ENDING: Duration = Duration::from_secs(10);
+const CALL_END_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a snapshot may take.
-const SNAPSHOT: Duration = Duration::from_secs(120);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The bytes of contents in one answer, about.
 const CONTENTS: usize = 16 << 20;
 /// How much longer than its time limit a call may run whose node is gone.
@@ -192,16 +192,17 @@ impl Executor {
     /// Serves one request.
     async fn connection(self: Arc<Self>, stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let stream = timeout(HELLO, self.tls.accept(stream)).await??;
+        let stream = timeout(HANDSHAKE_TIMEOUT, self.tls.accept(stream)).await??;
         let (reader, mut writer) = tokio::io::split(stream);
         let mut reader = BufReader::new(reader);
-        let first = timeout(HELLO, message(&mut reader, HELLO_BYTES)).await??;
+        let first = timeout(HANDSHAKE_TIMEOUT, message(&mut reader, HELLO_BYTES)).await??;
         if let Err(refused) = self.hello(&first) {
             tracing::warn!("a connection is refused: {}", refused.message);
             return send(&mut writer, &answer(Err(refused))).await;
         }
         send(&mut writer, &answer(Ok(json!({})))).await?;
-        let Request { method, params } = timeout(IDLE, message(&mut reader, LONGEST)).await??;
+        let Request { method, params } =
+            timeout(IDLE_TIMEOUT, message(&mut reader, LONGEST)).await??;
         if method == "run" {
             return match parsed(params) {
                 Ok(run) => self.run(run, &mut reader, &mut writer).await,
@@ -221,7 +222,7 @@ impl Executor {
         let hello: Hello = parsed(first.params.clone()).map_err(|_| wrong("`hello` is wrong"))?;
         // hashes, so that not even the length can be measured
         let [given, own] = [&hello.token, &self.options.token]
-            .map(|token| Sha256::of(token.as_bytes()).to_string());
+            .map(|token| Sha256::digest(token.as_bytes()).to_string());
         if !bool::from(given.as_bytes().ct_eq(own.as_bytes())) {
             return Err(wrong("the token is wrong"));
         }
@@ -250,7 +251,7 @@ impl Executor {
                 encoded(&self.fence(&owner, &waiting).await?)
             }
             "acknowledge" => {
-                let run = RunId::of(&parsed::<RunKey>(params)?);
+                let run = RunId::from_key(&parsed::<RunKey>(params)?);
                 let executor = Arc::clone(self);
                 blocking(move || executor.journal.forget(&run)).await?;
                 Ok(json!({}))
@@ -433,7 +434,7 @@ impl Executor {
         }
         for running in runs {
             let mut done = running.done.clone();
-            if timeout(ENDING, done.wait_for(Option::is_some)).await.is_err() {
+            if timeout(CALL_END_TIMEOUT, done.wait_for(Option::is_some)).await.is_err() {
                 tracing::error!("a call of {} does not end", running.key.owner.session);
             }
         }
@@ -472,7 +473,7 @@ impl Executor {
         tokio::pin!(taking);
         let taken = tokio::select! {
             taken = &mut taking => taken,
-            () = tokio::time::sleep(SNAPSHOT) => {
+            () = tokio::time::sleep(SNAPSHOT_TIMEOUT) => {
                 stop.cancel();
                 taking.await
             }
@@ -501,9 +502,9 @@ impl Executor {
             return Err(RpcError::new(FAILED, "the executor is ending"));
         }
         self.check_right(&run.key.owner).await?;
-        let id = RunId::of(&run.key);
+        let id = RunId::from_key(&run.key);
         let call = encoded(&run.resolution)?.to_string();
-        let call = Sha256::of(call.as_bytes()).to_string();
+        let call = Sha256::digest(call.as_bytes()).to_string();
         {
             let table = self.table();
             if let Some(running) = table.running.get(&id) {

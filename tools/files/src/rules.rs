@@ -88,7 +88,7 @@ impl IgnoreFiles {
         Arc::new(Rules {
             files: self.clone(),
             parent: None,
-            hash: Sha256::of(&self.user.text),
+            hash: Sha256::digest(&self.user.text),
             search: none(),
             git: none(),
             exclude: none(),
@@ -172,13 +172,13 @@ impl Rules {
         }
         let mut hashed = self.hash.as_bytes().to_vec();
         for part in [folder.as_os_str().as_encoded_bytes(), &search, &git, &exclude] {
-            hashed.extend(Sha256::of(part).as_bytes());
+            hashed.extend(Sha256::digest(part).as_bytes());
         }
         let file = |text| RuleFile::new(folder, text);
         Arc::new(Self {
             files: files.clone(),
             parent: Some(self.clone()),
-            hash: Sha256::of(&hashed),
+            hash: Sha256::digest(&hashed),
             search: file(search),
             git: file(git),
             exclude: file(exclude),

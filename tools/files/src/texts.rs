@@ -51,11 +51,11 @@ static RUNNING: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
 
 /// The folder with what the user has decided for a project, below the data folder.
 pub fn project_folder(data: &Path, worktree: &Path) -> PathBuf {
-    data.join("projects").join(Sha256::of(worktree.as_os_str().as_bytes()).to_string())
+    data.join("projects").join(Sha256::digest(worktree.as_os_str().as_bytes()).to_string())
 }
 
 fn folder_of(data: &Path, worktree: &Path) -> PathBuf {
-    data.join("texts").join(Sha256::of(worktree.as_os_str().as_bytes()).to_string())
+    data.join("texts").join(Sha256::digest(worktree.as_os_str().as_bytes()).to_string())
 }
 
 /// The texts of a project.
@@ -101,7 +101,7 @@ impl Text {
     fn new(text: Option<String>, link: Option<String>) -> Self {
         let whole =
             text.as_ref().map(|text| format!("{}\0{text}", link.as_deref().unwrap_or_default()));
-        let hash = Sha256::of(whole.unwrap_or_default().as_bytes()).to_string();
+        let hash = Sha256::digest(whole.unwrap_or_default().as_bytes()).to_string();
         Self { hash, text, link }
     }
 }

@@ -165,7 +165,7 @@ impl Link {
         let (over, pending) = (ConnectionEnd::default(), Pending::default());
         let (outbox, messages) = mpsc::channel(protocol.queue);
         tokio::spawn(write(stdin, messages, protocol.read_limit, over.clone()));
-        let reader = Reader {
+        let reader = MessageReader {
             protocol: protocol.clone(),
             pending: Arc::clone(&pending),
             outbox: outbox.downgrade(),
@@ -357,7 +357,7 @@ async fn write(
 }
 
 /// Reads what the program writes.
-struct Reader {
+struct MessageReader {
     protocol: Protocol,
     pending: Pending,
     outbox: mpsc::WeakSender<Vec<u8>>,
@@ -365,7 +365,7 @@ struct Reader {
     over: ConnectionEnd,
 }
 
-impl Reader {
+impl MessageReader {
     async fn read(self, stdout: ChildStdout) {
         let mut stdout = BufReader::new(stdout);
         let (mut since, mut read) = (Instant::now(), 0);

@@ -61,7 +61,7 @@ const LANGUAGES: &[(&str, &[&str])] = &[
 ];
 
 /// The identifier of the language of this file.
-pub(crate) fn of(path: &Path) -> &'static str {
+pub(crate) fn for_path(path: &Path) -> &'static str {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match name {
         "Dockerfile" => return "dockerfile",

@@ -135,7 +135,7 @@ impl Notices {
     }
 
     /// The diagnostics of the version of a file that was sent. `None`: the server has none yet.
-    pub(crate) fn of(&self, path: &Path, sent: Sent, text: &str) -> Option<FileDiagnostics> {
+    pub(crate) fn for_file(&self, path: &Path, sent: Sent, text: &str) -> Option<FileDiagnostics> {
         let fits = |published: &&Published| match published.version {
             Some(version) => version == sent.version,
             None => published.at >= sent.at,
@@ -384,7 +384,7 @@ mod tests {
     fn only_the_diagnostics_of_the_version_that_was_sent_count() {
         let (notices, path) = (notices(), Path::new("/p/a"));
         let sent = Sent { version: 2, at: Instant::now() };
-        let found = || notices.of(path, sent, TEXT).map(|file| file.errors);
+        let found = || notices.for_file(path, sent, TEXT).map(|file| file.errors);
         assert_eq!(found(), None);
         publish(&notices, "/p/a", Some(1), &[item(0, 1, "old")]);
         assert_eq!(found(), None);
@@ -393,12 +393,12 @@ mod tests {
         publish(&notices, "/p/a", None, &[]);
         assert_eq!(found(), Some(0));
         let later = Sent { version: 3, at: Instant::now() };
-        assert_eq!(notices.of(path, later, TEXT), None, "it is older than the text");
+        assert_eq!(notices.for_file(path, later, TEXT), None, "it is older than the text");
         notices.pulled(path, 3, &json!([item(1, 1, "asked")]), Includes::Own);
         assert!(notices.has(path, later, true) && !notices.has(path, later, false));
-        assert_eq!(notices.of(path, later, TEXT).unwrap().errors, 1);
+        assert_eq!(notices.for_file(path, later, TEXT).unwrap().errors, 1);
         notices.forget(path);
-        assert_eq!(notices.of(path, later, TEXT), None);
+        assert_eq!(notices.for_file(path, later, TEXT), None);
     }
 
     #[test]
@@ -408,12 +408,12 @@ mod tests {
         publish(&notices, "/p/a", Some(1), &[item(1, 1, "both"), item(0, 2, "mild")]);
         let pulled = json!([item(1, 1, "both"), item(0, 1, "first")]);
         notices.pulled(path, 1, &pulled, Includes::Own);
-        let found = notices.of(path, sent, TEXT).unwrap();
+        let found = notices.for_file(path, sent, TEXT).unwrap();
         let messages: Vec<&str> = found.items.iter().map(|item| item.message.as_str()).collect();
         assert_eq!(messages, ["first", "both", "mild"]);
         assert_eq!((found.errors, found.rest), (2, 1));
         notices.pulled(path, 1, &json!([item(0, 1, "all")]), Includes::Published);
-        assert_eq!(notices.of(path, sent, TEXT).unwrap().items.len(), 1);
+        assert_eq!(notices.for_file(path, sent, TEXT).unwrap().items.len(), 1);
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
             (0..1_000).map(|_| item(u32::MAX, 1, &"x".repeat(9_000))).collect();
         items.extend([json!(null), json!({ "message": 1 }), item(0, 77, "odd")]);
         publish(&notices, "/p/a", Some(1), &items);
-        let found = notices.of(path, sent, TEXT).unwrap();
+        let found = notices.for_file(path, sent, TEXT).unwrap();
         assert_eq!((found.errors, found.rest), (1_000 - 199, 1), "equal ones count once");
         assert_eq!(found.items[0].range, [(2, 0), (2, 0)], "it is moved into the file");
         assert!(found.items[0].message.len() < 5_000);

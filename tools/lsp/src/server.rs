@@ -20,11 +20,11 @@ use crate::spec::{LaunchContext, ServerSpec};
 use crate::{languages, places, tsserver};
 
 /// How long a server may take to answer `initialize`.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a server may leave a message unread.
-const READ_LIMIT: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may take to answer `shutdown`.
-const SHUTDOWN: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Longest message in bytes, and most bytes in ten seconds.
 const MAX_MESSAGE: usize = 16 << 20;
 const MAX_BYTES: usize = 64 << 20;
@@ -36,11 +36,11 @@ pub(crate) const MAX_TEXT: usize = 2 << 20;
 const MAX_OPEN: usize = 64;
 /// How long a server must be silent at least before its diagnostics count as complete. Some send those of the syntax first,
 /// so one that has taken long must be silent for half of that time.
-const SETTLED: Duration = Duration::from_millis(120);
+const SETTLE_DELAY: Duration = Duration::from_millis(120);
 /// How long a server may take to answer for the diagnostics of a file.
-const PULL: Duration = Duration::from_secs(60);
+const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait before a request that the server has called off is repeated.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Error codes by which a server says that a request came too early or too late.
 const CALLED_OFF: [i64; 3] = [-32_800, -32_801, -32_802];
 
@@ -89,7 +89,7 @@ impl Connection for Running {
 
     async fn close(&self) {
         if !self.link.is_over() {
-            let _ = self.link.request("shutdown", Value::Null).answer(Some(SHUTDOWN)).await;
+            let _ = self.link.request("shutdown", Value::Null).answer(Some(SHUTDOWN_TIMEOUT)).await;
             self.link.notify("exit", Value::Null);
         }
         self.link.close().await;
@@ -124,7 +124,7 @@ impl Service for Server {
             longest: MAX_MESSAGE,
             most_bytes: MAX_BYTES,
             queue: QUEUE,
-            read_limit: READ_LIMIT,
+            read_limit: READ_TIMEOUT,
         };
         let notices = Arc::new(Notices::new(&context.worktree, root, &spec.initialization));
         let handler = Arc::clone(&notices) as Arc<dyn Handler>;
@@ -151,14 +151,14 @@ impl Service for Server {
 /// The first exchange. Returns what the server can do.
 async fn initialize(link: &Arc<Link>, spec: &ServerSpec, root: &Path) -> Result<Value, String> {
     let params = serde_json::to_value(params(spec, root)).unwrap_or_default();
-    let mut answer = match link.request("initialize", params).answer(Some(START)).await {
+    let mut answer = match link.request("initialize", params).answer(Some(START_TIMEOUT)).await {
         Ok(answer) => answer,
         Err(RequestError::Refused { why, .. }) => {
             return Err(format!("it refused `initialize`: {why}"));
         }
         Err(RequestError::Gone(why)) => return Err(link.why_not_started(why).await),
         Err(RequestError::TimedOut) => {
-            return Err(format!("it did not start within {} s", START.as_secs()));
+            return Err(format!("it did not start within {} s", START_TIMEOUT.as_secs()));
         }
     };
     link.notify("initialized", json!({}));
@@ -290,7 +290,7 @@ impl Running {
                 }),
             ),
             None => {
-                let language = self.language.as_deref().unwrap_or(languages::of(path));
+                let language = self.language.as_deref().unwrap_or(languages::for_path(path));
                 self.link.notify(
                     "textDocument/didOpen",
                     json!({ "textDocument": {
@@ -385,7 +385,7 @@ impl Running {
             let (link, notices) = (Arc::clone(&self.link), Arc::clone(&self.notices));
             let (asked, path) = (Arc::clone(&self.asked), path.clone());
             tokio::spawn(async move {
-                let end = Instant::now() + PULL;
+                let end = Instant::now() + DIAGNOSTICS_TIMEOUT;
                 match method.ask(&link, &path, end).await {
                     Ok(items) => notices.pulled(&path, version, &items, method.includes()),
                     Err(error) => {
@@ -429,7 +429,7 @@ impl Running {
             // an answer that has all is complete
             let silence = match pull_method {
                 Some(PullMethod::TypeScript) if refused.is_empty() => Duration::ZERO,
-                _ => SETTLED.max((last - begun) / 2),
+                _ => SETTLE_DELAY.max((last - begun) / 2),
             };
             let now = Instant::now();
             if is_ready && !self.notices.is_busy() && now >= last + silence || open.is_empty() {
@@ -441,7 +441,7 @@ impl Running {
             let until = match is_ready {
                 true => end.min((last + silence).max(now + Duration::from_millis(1))),
                 // the end of the connection wakes nobody
-                false => end.min(now + SETTLED),
+                false => end.min(now + SETTLE_DELAY),
             };
             tokio::select! {
                 _ = changes.changed() => {}
@@ -457,11 +457,11 @@ impl Running {
         loop {
             let last = self.notices.last().map_or(begun, |last| last.max(begun));
             let now = Instant::now();
-            let is_idle = !self.notices.is_busy() && now >= last + SETTLED;
+            let is_idle = !self.notices.is_busy() && now >= last + SETTLE_DELAY;
             if is_idle || now >= end || self.link.is_over() {
                 return;
             }
-            let until = end.min(now + SETTLED);
+            let until = end.min(now + SETTLE_DELAY);
             tokio::select! {
                 _ = changes.changed() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
@@ -527,9 +527,9 @@ async fn ask(
         let limit = end.saturating_duration_since(Instant::now());
         match link.request(method, params.clone()).answer(Some(limit)).await {
             Err(RequestError::Refused { code, .. })
-                if CALLED_OFF.contains(&code) && Instant::now() + AGAIN < end =>
+                if CALLED_OFF.contains(&code) && Instant::now() + RETRY_DELAY < end =>
             {
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
             answer => return answer,
         }

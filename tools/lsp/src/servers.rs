@@ -99,7 +99,8 @@ impl Project {
     /// The servers for this file, which are not started yet if `Supervised::ready` was not called for them.
     fn servers_of(&self, path: &Path) -> Vec<Started> {
         let specs = self.specs.iter().filter(|spec| spec.takes(path));
-        let wanted = specs.filter_map(|spec| Some((spec, spec.roots.of(path, &self.context)?)));
+        let wanted =
+            specs.filter_map(|spec| Some((spec, spec.roots.for_file(path, &self.context)?)));
         let wanted: Vec<(&ServerSpec, PathBuf)> = wanted.collect();
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(started) = &mut *started else { return Vec::new() };
@@ -159,7 +160,7 @@ struct ServerDiagnostics {
 
 impl Servers {
     /// The servers of the project for one turn. Starts none yet.
-    pub fn of(context: &LaunchContext, specs: &[ServerSpec]) -> Self {
+    pub fn from_specs(context: &LaunchContext, specs: &[ServerSpec]) -> Self {
         let is_same = |project: &Project| project.context == *context && project.specs == specs;
         let make = || Project {
             context: context.clone(),
@@ -280,7 +281,7 @@ async fn check(
     for path in &paths {
         // a file that is too long is not sent
         let Some((sent, text)) = running.current(path) else { continue };
-        let diagnostics = running.notices().of(path, sent, &text);
+        let diagnostics = running.notices().for_file(path, sent, &text);
         if !is_settled || diagnostics.is_none() {
             found.late.push(path.clone());
         }
@@ -290,7 +291,7 @@ async fn check(
         let Some((sent, text)) = running.current(path) else { continue };
         // they are not complete while the server works
         let is_complete = !running.notices().is_busy();
-        found.files.extend(running.notices().of(path, sent, &text).filter(|_| is_complete));
+        found.files.extend(running.notices().for_file(path, sent, &text).filter(|_| is_complete));
     }
     let is_written = |path: &PathBuf| files.iter().any(|file| file.path == *path);
     found.others = running.notices().with_errors();

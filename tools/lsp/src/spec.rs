@@ -69,7 +69,7 @@ pub struct Roots {
 
 impl Roots {
     /// The root of the file at `path`. `None`: the server is not for this file.
-    pub(crate) fn of(&self, path: &Path, context: &LaunchContext) -> Option<PathBuf> {
+    pub(crate) fn for_file(&self, path: &Path, context: &LaunchContext) -> Option<PathBuf> {
         let LaunchContext { directory, worktree, .. } = context;
         if !path.starts_with(worktree) {
             return None;
@@ -174,7 +174,7 @@ mod tests {
             // as rules resolve it
             let path = if name.starts_with("..") { site.path().join("x.go") } else { path };
             let root = root.map(|root| worktree.join(root));
-            let found = roots.of(&path, &context);
+            let found = roots.for_file(&path, &context);
             let same = found.as_ref().map(|it| it.components().collect::<PathBuf>())
                 == root.as_ref().map(|it| it.components().collect::<PathBuf>());
             assert!(same, "{name}: {found:?}");

@@ -28,7 +28,7 @@ use super::lists::{self, Changes};
 
 /// Least time between two progress reports of a call. Each report is an event in a log, so `REPORT`
 /// limits the bytes of one report and `REPORTS` the bytes of all reports of a call.
-const REPORT_EVERY: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 const REPORT: usize = 1_024;
 const REPORTS: usize = 64 * 1_024;
 
@@ -94,7 +94,7 @@ struct Listener {
 
 impl ClientHandler {
     /// A handler for a server that sessions use.
-    pub(super) fn of(server: &str, directory: &Path) -> Self {
+    pub(super) fn for_server(server: &str, directory: &Path) -> Self {
         let (server, directory) = (server.to_owned(), directory.to_owned());
         Self(Arc::new(Shared { server, directory, ..Shared::default() }))
     }
@@ -180,7 +180,7 @@ impl ClientHandler {
 
 impl Listener {
     fn report(&mut self, said: String) {
-        let early = self.last.is_some_and(|last| last.elapsed() < REPORT_EVERY);
+        let early = self.last.is_some_and(|last| last.elapsed() < REPORT_INTERVAL);
         if early || said.is_empty() || said.len() > self.left {
             return;
         }

@@ -16,7 +16,7 @@ use super::stdio::Pipes;
 use super::{lists, remote};
 
 /// How long to wait for the exit status of a server that has closed its connection.
-const EXIT: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where and with which environment local servers are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ async fn local(
             Err(stderr_tail.append_to("its answer to `initialize` is not valid MCP").await)
         }
         Err(error) => {
-            let why = match process.wait(EXIT).await {
+            let why = match process.wait(EXIT_TIMEOUT).await {
                 Some(end @ End::Exited(_)) if confinement.is_some() => {
                     format!("{end} in the sandbox, {OPT_OUT}")
                 }

@@ -30,7 +30,7 @@ const MAX_SCHEMA: usize = 64 * 1_024;
 const WARNED: usize = 200;
 
 /// Least time between two requests for a changing list.
-const REST: Duration = Duration::from_millis(100);
+const LIST_REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) async fn tools(peer: &Peer<RoleClient>) -> Result<Vec<Tool>, ServiceError> {
     let (mut tools, mut pages, mut cursor) = (Vec::new(), PageCursors::default(), None);
@@ -169,7 +169,7 @@ impl Changes {
                 if !changes.goes_on() {
                     return;
                 }
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(LIST_REQUEST_INTERVAL).await;
             }
         });
     }

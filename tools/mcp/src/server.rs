@@ -34,7 +34,7 @@ impl Service for Server {
     }
 
     async fn start(&self) -> Result<Link, Failure<Link>> {
-        let handler = ClientHandler::of(&self.spec.name, &self.root.directory);
+        let handler = ClientHandler::for_server(&self.spec.name, &self.root.directory);
         let connected = connect::connect(&self.spec, &self.root, handler.clone()).await;
         if connected.is_ok() {
             handler.tools_changed();

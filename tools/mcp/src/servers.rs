@@ -22,7 +22,7 @@ use super::spec::{ServerReport, ServerSpec, ServerStatus, ToolReport};
 /// Bytes of a tool's description in the turn configuration.
 const MAX_DESCRIPTION: usize = 10_000;
 /// How long servers may take to list their resources.
-const LISTING: Duration = Duration::from_secs(3);
+const LIST_RESOURCES_TIMEOUT: Duration = Duration::from_secs(3);
 /// The resources of one server that are listed for people.
 const MAX_RESOURCES: usize = 2_000;
 
@@ -82,7 +82,7 @@ impl Pool {
 impl Servers {
     /// The servers of the project in `directory`, where local servers start. Starts none yet.
     /// `environment` names variables that servers get in addition to the usual ones.
-    pub fn of(directory: &Path, environment: &[String], specs: &[ServerSpec]) -> Self {
+    pub fn from_specs(directory: &Path, environment: &[String], specs: &[ServerSpec]) -> Self {
         let root =
             LaunchContext { directory: directory.to_owned(), environment: environment.to_vec() };
         let is_same = |pool: &Pool| pool.root == root && pool.specs().eq(specs);
@@ -142,7 +142,7 @@ impl Servers {
             .members()
             .filter_map(|server| Some((server.service().spec.name.clone(), server.connection()?)));
         let asked = links.map(|(server, link)| async move {
-            let listed = tokio::time::timeout(LISTING, link.list_resources()).await;
+            let listed = tokio::time::timeout(LIST_RESOURCES_TIMEOUT, link.list_resources()).await;
             let named = |resource: Resource| {
                 let about = resource.title.clone().or_else(|| resource.description.clone());
                 let about = about.unwrap_or_else(|| resource.name.clone());
@@ -301,7 +301,7 @@ pub(super) fn description(tool: &Tool) -> String {
 
 fn definition(tool: &Tool) -> String {
     let ToolSpec { description, schema, .. } = spec(String::new(), tool);
-    let hash = Sha256::of(format!("{description}\0{}", schema.as_str()).as_bytes()).to_string();
+    let hash = Sha256::digest(format!("{description}\0{}", schema.as_str()).as_bytes()).to_string();
     format!("definition {}", hash.get(..16).unwrap_or(&hash))
 }
 

@@ -31,8 +31,8 @@ fn hmac(key: &[u8], message: &[u8]) -> Sha256 {
         pad.iter_mut().zip(key).for_each(|(pad, key)| *pad ^= key);
         pad.to_vec()
     };
-    let inner = Sha256::of(&[pad(0x36), message.to_vec()].concat());
-    Sha256::of(&[pad(0x5c), inner.as_bytes().to_vec()].concat())
+    let inner = Sha256::digest(&[pad(0x36), message.to_vec()].concat());
+    Sha256::digest(&[pad(0x5c), inner.as_bytes().to_vec()].concat())
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ impl Pool {
 
 impl Plugins {
     /// The plugins of the project in `root`. Starts none yet.
-    pub fn of(root: &LaunchContext, specs: &[PluginProgram]) -> Self {
+    pub fn from_specs(root: &LaunchContext, specs: &[PluginProgram]) -> Self {
         let is_same = |pool: &Pool| {
             let known = &pool.root;
             known.directory == root.directory

@@ -42,7 +42,7 @@ pub(crate) struct Trusted(Option<Process>);
 
 impl Trusted {
     pub(crate) fn child(pid: Pid) -> Self {
-        let process = Process::of(pid.as_raw_nonzero().get());
+        let process = Process::from_pid(pid.as_raw_nonzero().get());
         with_trusted(|trusted| trusted.extend(process));
         Self(process)
     }
@@ -62,7 +62,7 @@ fn is_trusted(process: &Process) -> bool {
 
 /// Start time of a process, if it exists.
 pub(crate) fn start_of(pid: i32) -> Option<u64> {
-    Process::of(pid).filter(|process| !process.ended).map(|process| process.start)
+    Process::from_pid(pid).filter(|process| !process.ended).map(|process| process.start)
 }
 
 /// Whether the process `pid` belongs to a call. True if that cannot be told.
@@ -91,10 +91,10 @@ pub(crate) fn belongs_to_call(pid: i32) -> bool {
 
 /// The process and its ancestors. `None` if it does not exist, or the chain has no end.
 fn ancestors(pid: i32) -> Option<Vec<Process>> {
-    let mut chain = vec![Process::of(pid)?];
+    let mut chain = vec![Process::from_pid(pid)?];
     while let Some(parent) = chain.last().map(|process| process.parent).filter(|pid| *pid > 0) {
         // processes of other users may be hidden; calls run as this user
-        let Some(parent) = Process::of(parent) else { break };
+        let Some(parent) = Process::from_pid(parent) else { break };
         chain.push(parent);
         if chain.len() > DEPTH {
             return None;
@@ -138,7 +138,7 @@ fn leaders(chain: &[Process]) -> Vec<Process> {
     let known: HashSet<i32> = chain.iter().map(|process| process.pid).collect();
     let leaders = chain.iter().flat_map(|process| [process.group, process.session]);
     let leaders: HashSet<i32> = leaders.filter(|leader| !known.contains(leader)).collect();
-    leaders.into_iter().filter_map(Process::of).collect()
+    leaders.into_iter().filter_map(Process::from_pid).collect()
 }
 
 #[cfg(test)]
@@ -206,12 +206,12 @@ mod tests {
     #[test]
     fn children_of_this_process_and_unknown_processes_are_calls() {
         let (running, pid) = start("echo $$; exec sleep 100", None);
-        assert_eq!(Origin::of(pid), Origin::Call);
+        assert_eq!(Origin::for_process(pid), Origin::Call);
         let peer = PeerProcess::now(Some(pid));
         drop(running);
         assert_eq!(peer.origin(), Origin::Call);
         for pid in [0, -1, i32::MAX] {
-            assert_eq!(Origin::of(pid), Origin::Call, "{pid}");
+            assert_eq!(Origin::for_process(pid), Origin::Call, "{pid}");
         }
         assert_eq!(PeerProcess::now(None).origin(), Origin::Call);
     }
@@ -220,14 +220,14 @@ mod tests {
     fn a_program_that_acts_for_the_user_is_no_call_as_long_as_it_is_known() {
         let script = "sleep 100 & echo $!; wait";
         let (running, grandchild) = start(script, Some("server:1:2:3:4"));
-        assert_eq!(Origin::of(grandchild), Origin::Call);
+        assert_eq!(Origin::for_process(grandchild), Origin::Call);
         let trusted = Trusted::child(Pid::from_child(&running.0));
         // this process may be part of a call itself
-        assert_eq!(Origin::of(grandchild), Origin::of_this_process());
+        assert_eq!(Origin::for_process(grandchild), Origin::of_this_process());
         drop(trusted);
-        assert_eq!(Origin::of(grandchild), Origin::Call);
+        assert_eq!(Origin::for_process(grandchild), Origin::Call);
         let (running, grandchild) = start(script, Some("store:S:1:1"));
         let _trusted = Trusted::child(Pid::from_child(&running.0));
-        assert_eq!(Origin::of(grandchild), Origin::Call);
+        assert_eq!(Origin::for_process(grandchild), Origin::Call);
     }
 }

@@ -29,7 +29,7 @@ const LINE: usize = 300;
 const PART: u64 = 64 * 1_024;
 
 /// How long to wait for the rest of standard error after a program has closed its connection.
-const STDERR_WAIT: Duration = Duration::from_secs(1);
+const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Says how a program gets rid of its sandbox, after words about the sandbox.
 pub const OPT_OUT: &str = "which `\"sandbox\": \"off\"` in its settings turns off";
@@ -280,7 +280,7 @@ impl ServerProcess {
             running.end().await;
         }
         // the process has ended: this only collects its status
-        let _ = tokio::time::timeout(STDERR_WAIT, self.child.wait()).await;
+        let _ = tokio::time::timeout(STDERR_TIMEOUT, self.child.wait()).await;
     }
 }
 
@@ -358,7 +358,7 @@ impl StderrTail {
     /// Appends the last lines to the reason `why` the program failed.
     pub async fn append_to(self, why: &str) -> String {
         // a process that the program has left running may hold the pipe open
-        let _ = tokio::time::timeout(STDERR_WAIT, self.reading).await;
+        let _ = tokio::time::timeout(STDERR_TIMEOUT, self.reading).await;
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         match lines.text().as_str() {
             "" => why.to_owned(),

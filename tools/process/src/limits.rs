@@ -55,7 +55,7 @@ pub(crate) fn next() -> u64 {
 }
 
 /// The limit of a process. `None` if it cannot be read: the process has another user, or has ended.
-pub(crate) fn of(pid: i32) -> Option<u64> {
+pub(crate) fn for_process(pid: i32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let of_queues = limits.lines().find_map(|line| line.strip_prefix("Max msgqueue size"))?;
     of_queues.split_whitespace().nth(1)?.parse().ok()
@@ -63,7 +63,7 @@ pub(crate) fn of(pid: i32) -> Option<u64> {
 
 /// Whether the process has the limit of a node's child or a lower one.
 pub(crate) fn has_one(pid: i32) -> bool {
-    of(pid).is_some_and(|limit| limit <= CHILD_QUEUES)
+    for_process(pid).is_some_and(|limit| limit <= CHILD_QUEUES)
 }
 
 /// Limits what a command that has just started can use of the machine.

@@ -59,13 +59,13 @@ fn is_orphan(mark: &str, here: &str) -> bool {
     else {
         return false;
     };
-    !Process::of(pid).is_some_and(|node| node.start == start && !node.ended)
+    !Process::from_pid(pid).is_some_and(|node| node.start == start && !node.ended)
 }
 
 /// `NAMESPACE:PID:START`.
 pub(crate) fn this_process() -> String {
     let pid = getpid().as_raw_nonzero().get();
-    let start = Process::of(pid).map_or(0, |own| own.start);
+    let start = Process::from_pid(pid).map_or(0, |own| own.start);
     format!("{}:{pid}:{start}", namespace())
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn end_marked(call_env: &str) {
 
 /// Session and group of this process. Zeros if they belong to no process in this container.
 pub(crate) fn session_and_group() -> (i32, i32) {
-    let own = Process::of(getpid().as_raw_nonzero().get());
+    let own = Process::from_pid(getpid().as_raw_nonzero().get());
     own.map_or((0, 0), |own| (own.session, own.group))
 }
 

@@ -23,13 +23,13 @@ impl Origin {
     /// namespace (`pid` is 0), counts as a call. Reads `/proc`, for at most some milliseconds.
     ///
     /// Only Linux tells: elsewhere every other process counts as a person's.
-    pub fn of(pid: i32) -> Self {
+    pub fn for_process(pid: i32) -> Self {
         if system::belongs_to_call(pid) { Self::Call } else { Self::Person }
     }
 
     /// The origin of this process.
     pub fn of_this_process() -> Self {
-        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+        Self::for_process(rustix::process::getpid().as_raw_nonzero().get())
     }
 
     pub fn is_person(self) -> bool {
@@ -53,13 +53,13 @@ impl PeerProcess {
     pub fn now(pid: Option<i32>) -> Self {
         let pid = pid.unwrap_or_default();
         let start = system::start_of(pid);
-        Self { pid, start, first: Origin::of(pid) }
+        Self { pid, start, first: Origin::for_process(pid) }
     }
 
     /// Its origin. Once the process has ended it counts as a call.
     pub fn origin(&self) -> Origin {
         let Some(start) = self.start else { return Origin::Call };
-        let now = Origin::of(self.pid);
+        let now = Origin::for_process(self.pid);
         let lives = system::start_of(self.pid) == Some(start);
         if lives && self.first.is_person() { now } else { Origin::Call }
     }

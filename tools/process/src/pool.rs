@@ -14,11 +14,11 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 /// How long a service that could not start is not tried again.
-const REST: Duration = Duration::from_secs(60);
+const RESTART_DELAY: Duration = Duration::from_secs(60);
 
 /// How long services outlive the last use of their pool, so that a client that opens one session after
 /// another does not start them again.
-const LINGER: Duration = Duration::from_secs(30);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a running service.
 pub trait Connection: Send + Sync + 'static {
@@ -93,7 +93,7 @@ impl<C: Connection> State<C> {
         match self {
             Self::Idle => true,
             Self::Up { connection, since } => connection.is_over() && since.elapsed() >= back_off,
-            Self::Failed { at, .. } => at.elapsed() >= REST,
+            Self::Failed { at, .. } => at.elapsed() >= RESTART_DELAY,
             Self::Starting | Self::Closed => false,
         }
     }
@@ -278,7 +278,7 @@ pub trait SharedServices: Send + Sync + 'static {
     fn close(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// A use of a pool. [`LINGER`] after its last use ends, the pool's services end for good.
+/// A use of a pool. [`LINGER_TIMEOUT`] after its last use ends, the pool's services end for good.
 pub struct PoolUse<P: Send + Sync + 'static> {
     pool: Arc<P>,
     /// Ends the services once nobody else uses the pool; `None`: there are none.
@@ -312,7 +312,7 @@ impl<P: Send + Sync + 'static> Drop for PoolUse<P> {
         if let Ok(runtime) = Handle::try_current() {
             let pool = Arc::clone(&self.pool);
             runtime.spawn(async move {
-                tokio::time::sleep(LINGER).await;
+                tokio::time::sleep(LINGER_TIMEOUT).await;
                 ends(pool).await;
             });
         }
@@ -565,16 +565,16 @@ mod tests {
         let (first, second) = (take(), take());
         first.0.ready().await;
         drop(first);
-        tokio::time::sleep(LINGER * 2).await;
+        tokio::time::sleep(LINGER_TIMEOUT * 2).await;
         assert_eq!(ended(), 0, "the second use goes on");
         drop(second);
-        tokio::time::sleep(LINGER / 2).await;
+        tokio::time::sleep(LINGER_TIMEOUT / 2).await;
         let third = take();
         assert!(only(&third.0).connection().is_some(), "it was not started again");
-        tokio::time::sleep(LINGER * 2).await;
+        tokio::time::sleep(LINGER_TIMEOUT * 2).await;
         assert_eq!(ended(), 0, "it is in use again");
         drop(third);
-        tokio::time::sleep(LINGER * 2).await;
+        tokio::time::sleep(LINGER_TIMEOUT * 2).await;
         assert_eq!(ended(), 1);
         let fourth = take();
         fourth.0.ready().await;

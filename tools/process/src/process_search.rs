@@ -10,7 +10,7 @@ use super::mark::{Live, TERM_GRACE, with_live};
 use super::table::{self, Process};
 
 /// Pause between two looks at the process table.
-const PAUSE: Duration = Duration::from_millis(4);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(4);
 
 /// How long a process may take to die of SIGKILL. It cannot refuse the signal; only the kernel can
 /// delay its end.
@@ -93,7 +93,7 @@ impl ProcessSearch {
                 tracing::warn!(left = remaining.len(), "processes do not end");
                 break;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(SEARCH_INTERVAL);
         }
         self.collect_exit_statuses();
         asked.len()
@@ -158,7 +158,7 @@ impl ProcessSearch {
             process.parent == own.pid
                 && process.session != own.session
                 && !others.iter().any(|live| live.leader.as_raw_nonzero().get() == process.pid)
-                && limits::of(process.pid)
+                && limits::for_process(process.pid)
                     .is_some_and(|number| !others.iter().any(|live| live.number == number))
         };
         self.found.extend(table.iter().filter(is_orphan).map(|orphan| (orphan.pid, *orphan)));
@@ -201,7 +201,7 @@ impl ProcessSearch {
             else {
                 continue;
             };
-            let adopted = Process::of(process.pid)
+            let adopted = Process::from_pid(process.pid)
                 .is_some_and(|now| now.start == process.start && now.ended && now.parent == own);
             if adopted {
                 // another task may have collected the status first

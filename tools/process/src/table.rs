@@ -49,13 +49,13 @@ pub(crate) struct Marks {
 }
 
 impl Process {
-    pub(crate) fn of(pid: i32) -> Option<Self> {
+    pub(crate) fn from_pid(pid: i32) -> Option<Self> {
         parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Whether this very process still runs, not another with its PID.
     pub(crate) fn runs(&self) -> bool {
-        Self::of(self.pid).is_some_and(|now| now.start == self.start && !now.ended)
+        Self::from_pid(self.pid).is_some_and(|now| now.start == self.start && !now.ended)
     }
 
     /// `None` if [`CALL`] is not set or the environment cannot be read.
@@ -138,7 +138,7 @@ pub(crate) fn all() -> Vec<Process> {
         .filter_map(Result::ok)
         .filter_map(|entry| Some((pid(&entry.file_name())?, entry)))
         .filter(|(_, entry)| entry.metadata().is_ok_and(|found| found.uid() == user))
-        .filter_map(|(pid, _)| Process::of(pid))
+        .filter_map(|(pid, _)| Process::from_pid(pid))
         .collect()
 }
 

@@ -42,7 +42,7 @@ fn start(store: &str, script: &str) -> (Started, String) {
 }
 
 fn runs(pid: &str) -> bool {
-    table::Process::of(pid.parse().unwrap()).is_some_and(|process| !process.ended)
+    table::Process::from_pid(pid.parse().unwrap()).is_some_and(|process| !process.ended)
 }
 
 #[test]
@@ -215,6 +215,6 @@ fn commands_get_limits_and_die_first_when_memory_runs_out() {
     assert_eq!(said, "0 16777216 500");
     let hidden = rustix::process::DumpableBehavior::NotDumpable;
     assert_eq!(rustix::process::dumpable_behavior().unwrap(), hidden);
-    let own = table::Process::of(std::process::id().try_into().unwrap()).unwrap();
+    let own = table::Process::from_pid(std::process::id().try_into().unwrap()).unwrap();
     assert_eq!(own.mark_kind(), table::MarkKind::None);
 }

@@ -59,7 +59,7 @@ pub(crate) fn runs_no_file(name: &str, arguments: &[String]) -> bool {
 }
 
 /// How many words of `words`, at least one, say what it does. It may be more than there are.
-pub(crate) fn of(words: &[String]) -> usize {
+pub(crate) fn for_words(words: &[String]) -> usize {
     let longest = words.len().min(2);
     let known = |count: usize| ARITY.get(words[..count].join(" ").as_str()).copied();
     (1..=longest).rev().find_map(known).unwrap_or(1)

@@ -233,7 +233,7 @@ fn writes_file(redirect: &str) -> bool {
 
 /// The words that say what a command does, if they stand in the line and at its start.
 fn prefix(run: &Run, words: &[String]) -> Option<String> {
-    let count = arity::of(words);
+    let count = arity::for_words(words);
     let plain = |word: &String| {
         let odd = |c: char| c.is_whitespace() || matches!(c, '*' | '?');
         !word.is_empty() && !word.contains(odd)

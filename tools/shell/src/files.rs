@@ -246,7 +246,7 @@ pub(crate) fn kind(name: &str) -> FileUse {
 }
 
 /// The files of a command whose variables are filled in as far as they are known.
-pub(crate) fn of(run: &Run) -> Files {
+pub(crate) fn for_command(run: &Run) -> Files {
     let name = run.name().unwrap_or_default();
     let name = base(&name);
     let words = expanded(&run.words[1..]);
@@ -370,7 +370,7 @@ pub(crate) fn of(run: &Run) -> Files {
         _ => false,
     };
     files.arguments.extend(outputs(name, words));
-    files.writes_unknown |= scripts::of(name, words) == Script::Writes;
+    files.writes_unknown |= scripts::for_program(name, words) == Script::Writes;
     files.reads_unknown |= reads_list(name, words);
     files
 }
@@ -478,7 +478,8 @@ fn included(words: &[Word]) -> Vec<String> {
 fn only_reads(name: &str, words: &[Word]) -> bool {
     match name {
         "awk" | "gawk" | "mawk" | "nawk" => {
-            return scripts::of(name, words) == Script::Reads && outputs(name, words).is_empty();
+            return scripts::for_program(name, words) == Script::Reads
+                && outputs(name, words).is_empty();
         }
         "find" => {
             let acts = |word: &Word| {
@@ -497,7 +498,7 @@ fn only_reads(name: &str, words: &[Word]) -> bool {
         "dd" | "install" | "mv" => return true,
         "git" => return git_only_reads(words),
         "sed" => {
-            return scripts::of(name, words) == Script::Reads
+            return scripts::for_program(name, words) == Script::Reads
                 && !has_letter(words, 'i', "efl")
                 && !has_long(words, "--in-place");
         }
@@ -988,7 +989,7 @@ mod tests {
             ("/bin/cat x", &["x"]),
         ] {
             let words = line.split(' ').map(Word::new).collect();
-            let files = of(&Run::new(words));
+            let files = for_command(&Run::new(words));
             let found: Vec<String> =
                 files.arguments.into_iter().map(|found| found.word.shown()).collect();
             assert_eq!(found, expected, "{line}");

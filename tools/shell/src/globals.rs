@@ -100,7 +100,7 @@ fn is_in(list: &str, name: &str) -> bool {
 /// flag says whether these are all.
 pub(crate) fn without(name: &str, words: &[String]) -> (Vec<Vec<String>>, bool) {
     let start = vec![name.to_owned()];
-    if arity::of(&start) < 2 || is_in(WITHOUT_SUBCOMMANDS, name) {
+    if arity::for_words(&start) < 2 || is_in(WITHOUT_SUBCOMMANDS, name) {
         return (Vec::new(), true);
     }
     let globals = GLOBALS.iter().find(|globals| is_in(globals.programs, name));
@@ -110,7 +110,7 @@ pub(crate) fn without(name: &str, words: &[String]) -> (Vec<Vec<String>>, bool) 
         if looked > MAX_READINGS {
             return (found, false);
         }
-        while chosen.len() < arity::of(&chosen)
+        while chosen.len() < arity::for_words(&chosen)
             && let Some(word) = words.get(at)
         {
             at += 1;

@@ -129,7 +129,7 @@ pub fn judge(line: &str, folder: &Path, view: &dyn View) -> Judged {
     if !wrappers::is_read_alike(wrappers::base(view.shell()), line) {
         steps.push(Step::Unknown);
     }
-    let touched = touched::of(&steps, folder, view);
+    let touched = touched::from_steps(&steps, folder, view);
     let exported = view.environment().into_iter();
     let exported = exported.filter_map(|(name, _)| name.into_string().ok()).collect();
     let surroundings = Surroundings { exported, moves: touched.moves };

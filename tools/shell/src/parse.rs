@@ -24,9 +24,9 @@ const MAX_LINES: usize = 8;
 /// Most steps of one line.
 const MAX_STEPS: usize = 2_000;
 
-const MAX_TIME: Duration = Duration::from_millis(500);
+const PARSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Parts of a tree in which nothing but their own children can run a command. [`Reader::node`] looks at
+/// Parts of a tree in which nothing but their own children can run a command. [`LineParser::node`] looks at
 /// the kinds that are not here; one that it does not know either is unknown.
 const PLAIN: &[&str] = &[
     "ansi_c_string",
@@ -69,7 +69,7 @@ const PLAIN: &[&str] = &[
 /// The steps of `line` in the order in which they stand; `None` if it is not understood.
 pub(crate) fn steps(line: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
-    let limit = Instant::now() + MAX_TIME;
+    let limit = Instant::now() + PARSE_TIMEOUT;
     read(line, 0, limit, &mut steps)?;
     Some(steps)
 }
@@ -77,7 +77,7 @@ pub(crate) fn steps(line: &str) -> Option<Vec<Step>> {
 fn read(line: &str, nested: usize, limit: Instant, steps: &mut Vec<Step>) -> Option<()> {
     let tree = tree(line, limit)?;
     check::agrees(&tree, line)?;
-    Reader { line, steps, nested, limit }.node(tree.root_node(), 0)
+    LineParser { line, steps, nested, limit }.node(tree.root_node(), 0)
 }
 
 /// The grammar's scanner looks for the digits of `{1..9}` with C's `isdigit`, which reads outside its table for a
@@ -123,7 +123,7 @@ fn without_dashes(line: &str) -> String {
 }
 
 /// More steps than can be taken in, or deeper ones, are not understood.
-struct Reader<'a, 's> {
+struct LineParser<'a, 's> {
     line: &'a str,
     steps: &'s mut Vec<Step>,
     nested: usize,
@@ -140,7 +140,7 @@ struct CommandContext<'a> {
     placeholder: Option<&'a str>,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> LineParser<'a, '_> {
     fn node(&mut self, node: Node<'a>, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;

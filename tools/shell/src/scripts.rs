@@ -47,7 +47,7 @@ const EXECUTES: &[(&str, &str, &[&str])] = &[
 /// follow.
 pub(crate) fn executes(name: &str, words: &[Word], fed: bool) -> bool {
     if is_awk(name) || name == "sed" {
-        return fed || of(name, words) != Script::Reads;
+        return fed || for_program(name, words) != Script::Reads;
     }
     let Some((_, letters, long)) = EXECUTES.iter().find(|(known, ..)| *known == name) else {
         return false;
@@ -70,7 +70,7 @@ pub(crate) fn executes(name: &str, words: &[Word], fed: bool) -> bool {
 }
 
 /// The effects of the program texts in the arguments of sed or awk.
-pub(crate) fn of(name: &str, words: &[Word]) -> Script {
+pub(crate) fn for_program(name: &str, words: &[Word]) -> Script {
     match name {
         "sed" => sed(words),
         _ if is_awk(name) => awk(words),

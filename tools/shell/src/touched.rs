@@ -20,7 +20,7 @@ use crate::View;
 use crate::commands::DYNAMIC;
 use crate::files::{self, Argument, Below, FileUse, Files, Searched, Use};
 use crate::step::{Run, Step};
-use crate::word::{self, Part, Word};
+use crate::word::{self, Word, WordPart};
 use crate::wrappers;
 
 /// Most values of one word.
@@ -76,12 +76,12 @@ pub(crate) struct Touched {
 
 /// Where the line may be at some point.
 #[derive(Clone, Debug)]
-struct Place {
+struct WorkingFolders {
     folders: Vec<PathBuf>,
     unknown: bool,
 }
 
-impl Place {
+impl WorkingFolders {
     fn join(&mut self, other: Self) {
         self.unknown |= other.unknown;
         for folder in other.folders {
@@ -96,10 +96,10 @@ impl Place {
 
 struct Walk<'a> {
     view: &'a dyn View,
-    place: Place,
+    place: WorkingFolders,
     /// Everywhere it has been.
-    been: Place,
-    saved: Vec<Place>,
+    been: WorkingFolders,
+    saved: Vec<WorkingFolders>,
     /// `None` is a value that is not known.
     variables: HashMap<String, Vec<Option<Value>>>,
     unsettled: HashSet<String>,
@@ -118,8 +118,8 @@ struct Walk<'a> {
 }
 
 /// The paths that the steps touch when they start in `folder`.
-pub(crate) fn of(steps: &[Step], folder: &Path, view: &dyn View) -> Touched {
-    let place = Place { folders: vec![folder.to_owned()], unknown: false };
+pub(crate) fn from_steps(steps: &[Step], folder: &Path, view: &dyn View) -> Touched {
+    let place = WorkingFolders { folders: vec![folder.to_owned()], unknown: false };
     let sets_globs = |step: &Step| {
         let names = |run: &Run| run.words.iter().any(|word| word.0.contains("glob"));
         matches!(step, Step::Run(run) if names(run))
@@ -261,7 +261,7 @@ impl Walk<'_> {
                     self.protect(".git/hooks".to_owned());
                 }
                 let run = Run::new(vec![Word::new("env"), word.clone()]);
-                self.names(&run, word, &files::of(&run));
+                self.names(&run, word, &files::for_command(&run));
             }
             Step::Unreadable | Step::Unknown | Step::Function => {}
         }
@@ -342,7 +342,7 @@ impl Walk<'_> {
         } else if !is_found || wrappers::wraps(&name) {
             self.searched.clear();
         }
-        let files = files::of(run);
+        let files = files::for_command(run);
         let prints = matches!(base, "echo" | "printf");
         if self.pipes_scripts && (prints || !run.given.is_empty()) {
             self.script(run);
@@ -445,7 +445,7 @@ impl Walk<'_> {
 
     /// Names in the text that a command prints or is given, which an interpreter may run.
     fn script(&mut self, run: &Run) {
-        let files = files::of(&Run::new(vec![Word::new("sh")]));
+        let files = files::for_command(&Run::new(vec![Word::new("sh")]));
         for word in &run.words[1..] {
             for value in self.values(word).unwrap_or_default() {
                 self.names_in_script(&value.text, &files);
@@ -761,7 +761,7 @@ impl Walk<'_> {
             return self.place.join(self.been.clone());
         }
         let Some(values) = self.values(target) else { return self.lost() };
-        let mut after = Place { folders: Vec::new(), unknown: false };
+        let mut after = WorkingFolders { folders: Vec::new(), unknown: false };
         for value in values {
             if value.open || value.wild.is_some() {
                 self.value(&value, Use::Writes, None);
@@ -771,7 +771,7 @@ impl Walk<'_> {
             for folder in &before.folders {
                 let folder = folder.join(&value.text);
                 // where it cannot go, it stays
-                after.join(Place { folders: vec![folder.clone()], unknown: false });
+                after.join(WorkingFolders { folders: vec![folder.clone()], unknown: false });
                 if !folder.is_dir() {
                     after.join(before.clone());
                 }
@@ -925,22 +925,22 @@ impl Walk<'_> {
         (found.len() <= MAX_VALUES).then_some(found)
     }
 
-    fn extended(&self, mut value: Value, part: &Part) -> Vec<Value> {
+    fn extended(&self, mut value: Value, part: &WordPart) -> Vec<Value> {
         if value.open {
             return vec![value];
         }
         match part {
-            Part::Text(text) => value.text += text,
-            Part::Brace(c) => value.text.push(*c),
-            Part::Glob(c) => {
+            WordPart::Text(text) => value.text += text,
+            WordPart::Brace(c) => value.text.push(*c),
+            WordPart::Glob(c) => {
                 value.wild.get_or_insert(value.text.len());
                 value.text.push(*c);
             }
-            Part::Home => return self.with_variable(&value, "HOME", true, None),
-            Part::Variable { name, quoted, default } => {
+            WordPart::Home => return self.with_variable(&value, "HOME", true, None),
+            WordPart::Variable { name, quoted, default } => {
                 return self.with_variable(&value, name, *quoted, default.as_deref());
             }
-            Part::Unknown => value.open = true,
+            WordPart::Unknown => value.open = true,
         }
         vec![value]
     }

@@ -11,7 +11,7 @@ const MAX_BRACES: usize = 512;
 pub(crate) struct Word(pub(crate) String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WordPart {
     /// Itself, quotes and backslashes removed.
     Text(String),
     /// An unquoted character that makes the word a pattern of file names.
@@ -46,10 +46,13 @@ impl Word {
         let braces = alternatives(&self.0).is_none_or(|all| all.len() > 1);
         for part in parts {
             match part {
-                Part::Text(part) => text += &part,
-                Part::Home => text.push('~'),
-                Part::Brace(c) if !braces => text.push(c),
-                Part::Brace(_) | Part::Glob(_) | Part::Variable { .. } | Part::Unknown => {
+                WordPart::Text(part) => text += &part,
+                WordPart::Home => text.push('~'),
+                WordPart::Brace(c) if !braces => text.push(c),
+                WordPart::Brace(_)
+                | WordPart::Glob(_)
+                | WordPart::Variable { .. }
+                | WordPart::Unknown => {
                     return None;
                 }
             }
@@ -62,10 +65,10 @@ impl Word {
         let mut text = String::new();
         for part in parts(&self.0) {
             match part {
-                Part::Text(part) => text += &part,
-                Part::Home => text.push('~'),
-                Part::Brace(c) | Part::Glob(c) => text.push(c),
-                Part::Variable { .. } | Part::Unknown => return self.0.clone(),
+                WordPart::Text(part) => text += &part,
+                WordPart::Home => text.push('~'),
+                WordPart::Brace(c) | WordPart::Glob(c) => text.push(c),
+                WordPart::Variable { .. } | WordPart::Unknown => return self.0.clone(),
             }
         }
         text
@@ -113,14 +116,15 @@ impl Word {
 
     /// Whether a variable or a substitution is in the word, and not only a pattern of file names.
     pub(crate) fn varies(&self) -> bool {
-        let varies = |part: &Part| matches!(part, Part::Variable { .. } | Part::Unknown);
+        let varies =
+            |part: &WordPart| matches!(part, WordPart::Variable { .. } | WordPart::Unknown);
         parts(&self.0).iter().any(varies)
     }
 
     /// The text at the start of the word that is known.
     pub(crate) fn known_start(&self) -> String {
         match parts(&self.0).into_iter().next() {
-            Some(Part::Text(text)) => text,
+            Some(WordPart::Text(text)) => text,
             _ => String::new(),
         }
     }
@@ -128,21 +132,21 @@ impl Word {
     /// Whether the word begins with a literal character other than `-`, so that it is no option.
     pub(crate) fn starts_plain(&self) -> bool {
         match parts(&self.0).first() {
-            Some(Part::Text(text)) => !text.starts_with('-'),
-            Some(Part::Home) => true,
+            Some(WordPart::Text(text)) => !text.starts_with('-'),
+            Some(WordPart::Home) => true,
             _ => false,
         }
     }
 }
 
 /// The parts of a word in their order.
-pub(crate) fn parts(source: &str) -> Vec<Part> {
+pub(crate) fn parts(source: &str) -> Vec<WordPart> {
     Scan { rest: source, found: Vec::new(), text: String::new(), some: false }.all()
 }
 
 struct Scan<'a> {
     rest: &'a str,
-    found: Vec<Part>,
+    found: Vec<WordPart>,
     /// Literal so far, not yet among `found`.
     text: String,
     /// Whether anything has been read, quotes too.
@@ -150,7 +154,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn all(mut self) -> Vec<Part> {
+    fn all(mut self) -> Vec<WordPart> {
         while let Some(c) = self.take() {
             match c {
                 '\'' => self.raw(),
@@ -160,17 +164,17 @@ impl<'a> Scan<'a> {
                     Some(c) => self.text.push(c),
                 },
                 '$' => self.dollar(false),
-                '`' => self.part(Part::Unknown),
-                '<' | '>' if self.rest.starts_with('(') => self.part(Part::Unknown),
-                '*' | '?' | '[' => self.part(Part::Glob(c)),
+                '`' => self.part(WordPart::Unknown),
+                '<' | '>' if self.rest.starts_with('(') => self.part(WordPart::Unknown),
+                '*' | '?' | '[' => self.part(WordPart::Glob(c)),
                 // `@(a|b)` and its like
-                '@' | '+' | '!' if self.rest.starts_with('(') => self.part(Part::Unknown),
-                '{' | '}' | ',' => self.part(Part::Brace(c)),
+                '@' | '+' | '!' if self.rest.starts_with('(') => self.part(WordPart::Unknown),
+                '{' | '}' | ',' => self.part(WordPart::Brace(c)),
                 '~' if !self.some => self.home(),
                 c => self.text.push(c),
             }
             self.some = true;
-            if self.found.last() == Some(&Part::Unknown) {
+            if self.found.last() == Some(&WordPart::Unknown) {
                 return self.found;
             }
         }
@@ -186,18 +190,18 @@ impl<'a> Scan<'a> {
 
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.found.push(Part::Text(std::mem::take(&mut self.text)));
+            self.found.push(WordPart::Text(std::mem::take(&mut self.text)));
         }
     }
 
-    fn part(&mut self, part: Part) {
+    fn part(&mut self, part: WordPart) {
         self.flush();
         self.found.push(part);
     }
 
     fn variable(&mut self, name: &str, quoted: bool, default: Option<&str>) {
         let (name, default) = (name.to_owned(), default.map(str::to_owned));
-        self.part(Part::Variable { name, quoted, default });
+        self.part(WordPart::Variable { name, quoted, default });
     }
 
     fn until(&mut self, end: char) -> &'a str {
@@ -213,13 +217,13 @@ impl<'a> Scan<'a> {
 
     fn home(&mut self) {
         match self.rest.chars().next() {
-            None | Some('/') => self.part(Part::Home),
+            None | Some('/') => self.part(WordPart::Home),
             Some('+') if self.rest[1..].is_empty() || self.rest[1..].starts_with('/') => {
                 self.rest = &self.rest[1..];
                 self.variable("PWD", true, None);
             }
             // another user's, or a folder that was left
-            Some(_) => self.part(Part::Unknown),
+            Some(_) => self.part(WordPart::Unknown),
         }
     }
 
@@ -233,10 +237,10 @@ impl<'a> Scan<'a> {
                     Some(c) => self.text.extend(['\\', c]),
                 },
                 '$' => self.dollar(true),
-                '`' => self.part(Part::Unknown),
+                '`' => self.part(WordPart::Unknown),
                 c => self.text.push(c),
             }
-            if self.found.last() == Some(&Part::Unknown) {
+            if self.found.last() == Some(&WordPart::Unknown) {
                 return;
             }
         }
@@ -250,7 +254,7 @@ impl<'a> Scan<'a> {
                 self.ansi();
             }
             // a translation may be another text, and bash expands it again
-            Some('"') if !quoted => self.part(Part::Unknown),
+            Some('"') if !quoted => self.part(WordPart::Unknown),
             Some('{') => match self.rest[1..].split_once('}') {
                 Some((body, rest)) if is_name(body) => {
                     self.rest = rest;
@@ -261,9 +265,9 @@ impl<'a> Scan<'a> {
                         self.rest = rest;
                         self.variable(name, quoted, Some(default));
                     }
-                    None => self.part(Part::Unknown),
+                    None => self.part(WordPart::Unknown),
                 },
-                None => self.part(Part::Unknown),
+                None => self.part(WordPart::Unknown),
             },
             Some(c) if c == '_' || c.is_ascii_alphabetic() => {
                 let of = |c: char| c == '_' || c.is_ascii_alphanumeric();
@@ -273,7 +277,7 @@ impl<'a> Scan<'a> {
                 self.variable(name, quoted, None);
             }
             Some(c) if c == '(' || c == '[' || c.is_ascii_digit() || "@*#?-$!".contains(c) => {
-                self.part(Part::Unknown);
+                self.part(WordPart::Unknown);
             }
             _ => self.text.push('$'),
         }
@@ -286,7 +290,7 @@ impl<'a> Scan<'a> {
                 '\'' => return,
                 '\\' => match self.escape() {
                     Some(c) => self.text.push(c),
-                    None => return self.part(Part::Unknown),
+                    None => return self.part(WordPart::Unknown),
                 },
                 c => self.text.push(c),
             }

@@ -143,7 +143,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    pub(super) fn of(&mut self, object: &str) -> Result<Vec<u8>, Error> {
+    pub(super) fn for_object(&mut self, object: &str) -> Result<Vec<u8>, Error> {
         self.ask(object).map_err(|error| failed("cat-file", &error))
     }
 

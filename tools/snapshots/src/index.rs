@@ -181,8 +181,11 @@ impl Index {
             let Some(folder) = self.folders.get(&path) else { continue };
             let content = self.tree_of(&path, folder);
             let old = folder.tree;
-            let tree =
-                if content.is_empty() { None } else { Object::of(ObjectKind::Tree, &content) };
+            let tree = if content.is_empty() {
+                None
+            } else {
+                Object::from_content(ObjectKind::Tree, &content)
+            };
             if let Some(tree) = tree.filter(|_| tree != old) {
                 pack.add(ObjectKind::Tree, tree, &content)?;
             }

@@ -56,9 +56,9 @@ pub const MAX_LEFT_OUT: usize = 1_000;
 /// Most files whose index stays in memory, which takes up about 200 bytes for each.
 const MAX_REMEMBERED: usize = 20_000;
 /// Pause between attempts to lock a snapshot store that another process uses.
-const AGAIN: Duration = Duration::from_millis(10);
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_secs(2);
-const TIDY: Duration = Duration::from_secs(60 * 60);
+const TIDY_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The reason why there is no snapshot, or why files could not be restored. For people.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +139,7 @@ impl Snapshots {
     pub fn new(data: &Path, worktree: &Path) -> Self {
         let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let (data, worktree) = (resolved(data), resolved(worktree));
-        let name = Sha256::of(worktree.as_os_str().as_encoded_bytes()).to_string();
+        let name = Sha256::digest(worktree.as_os_str().as_encoded_bytes()).to_string();
         let folder = data.join("snapshots").join(name.get(..16).unwrap_or(&name));
         Self { folder, worktree, data, is_project: true, tick: TICK, remembered: Arc::default() }
     }
@@ -173,7 +173,7 @@ impl Snapshots {
         let stamp = self.folder.join("leftfold-tidied");
         let last = fs::metadata(&stamp).and_then(|stamp| stamp.modified());
         let is_new = last.is_err();
-        if last.is_ok_and(|last| last.elapsed().is_ok_and(|age| age < TIDY)) {
+        if last.is_ok_and(|last| last.elapsed().is_ok_and(|age| age < TIDY_INTERVAL)) {
             return None;
         }
         fs::write(&stamp, "").ok()?;
@@ -276,7 +276,7 @@ impl Snapshots {
                 Err(fs::TryLockError::WouldBlock) if stop.is_cancelled() => {
                     return Err(Error::Cancelled);
                 }
-                Err(fs::TryLockError::WouldBlock) => std::thread::sleep(AGAIN),
+                Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY_DELAY),
                 Err(fs::TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
             }
         }

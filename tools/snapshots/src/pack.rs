@@ -36,7 +36,7 @@ pub(super) enum ObjectKind {
 impl Object {
     /// The name of this content. `None` if the content was made to have the name of another one: the
     /// two would seem equal.
-    pub(super) fn of(kind: ObjectKind, content: &[u8]) -> Option<Self> {
+    pub(super) fn from_content(kind: ObjectKind, content: &[u8]) -> Option<Self> {
         let name = match kind {
             ObjectKind::Tree => "tree",
             ObjectKind::Blob => "blob",

@@ -91,7 +91,7 @@ impl Snapshots {
         // ignore files first: they decide which files may be deleted
         for task in tasks.iter().filter(rules) {
             if let Some((mode, object)) = task.content {
-                self.write(task.path, mode, &contents.of(object)?)?;
+                self.write(task.path, mode, &contents.for_object(object)?)?;
             }
         }
         let mut to_delete: Vec<&FileRestore<'_>> =
@@ -105,7 +105,7 @@ impl Snapshots {
         }
         for task in tasks.iter().filter(|task| !rules(task)) {
             if let Some((mode, object)) = task.content {
-                self.write(task.path, mode, &contents.of(object)?)?;
+                self.write(task.path, mode, &contents.for_object(object)?)?;
             }
         }
         Ok(())

@@ -192,7 +192,7 @@ impl Scan<'_> {
             Err(_) => return Ok(unreadable(&task.path, known)),
         };
         // taken before the entries are read: the next scan sees a change while they are read
-        let stamp = FolderStamp::of(&stat);
+        let stamp = FolderStamp::from_stat(&stat);
         let mut outcome = Outcome::default();
         let (mut folder, rules) = match &task.rules {
             None => (known.map_or_else(Arc::default, ignored), None),
@@ -312,8 +312,8 @@ impl Scan<'_> {
             return Ok(FileState::Kept(kept));
         }
         let content = if stamp.size > LARGEST { None } else { content(folder, name, stamp.mode) };
-        let named =
-            content.and_then(|content| Some((Object::of(ObjectKind::Blob, &content)?, content)));
+        let named = content
+            .and_then(|content| Some((Object::from_content(ObjectKind::Blob, &content)?, content)));
         let Some((object, content)) = named else {
             return Ok(FileState::LeftOut);
         };

@@ -87,7 +87,7 @@ impl Stamp {
 }
 
 impl FolderStamp {
-    pub(super) fn of(stat: &Stat) -> Self {
+    pub(super) fn from_stat(stat: &Stat) -> Self {
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,

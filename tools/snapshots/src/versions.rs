@@ -69,7 +69,7 @@ impl Objects {
     /// # Errors
     /// It is not kept any more, or git failed.
     pub fn read(&mut self, version: &Version) -> Result<Vec<u8>, Error> {
-        self.0.of(&version.object)
+        self.0.for_object(&version.object)
     }
 }
 

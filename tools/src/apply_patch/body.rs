@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::find::{self, Places, Strictness};
+use super::find::{self, HunkPlaces, Strictness};
 use super::parse::{Hunk, Line};
 use crate::text;
 
@@ -125,7 +125,7 @@ impl<'a> HunkEdits<'a> {
 
     fn place(&self, hunk: &Hunk, old: &[&str]) -> Result<(usize, Strictness), MismatchReason> {
         let free = |at| self.is_free(at, old.len());
-        let places = Places { lines: self.lines, wanted: old, free: &free };
+        let places = HunkPlaces { lines: self.lines, wanted: old, free: &free };
         let missing = || MismatchReason::Lines(find::nearest(self.lines, old));
         let ahead = self.headers(hunk, self.cursor);
         if hunk.at_end {

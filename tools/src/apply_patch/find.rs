@@ -41,14 +41,14 @@ impl Strictness {
 }
 
 /// The matches of `wanted`, by the strictest comparison that has any.
-pub(super) struct Places<'a> {
+pub(super) struct HunkPlaces<'a> {
     pub(super) lines: &'a [&'a str],
     pub(super) wanted: &'a [&'a str],
     /// Whether the hunk may be placed at an index.
     pub(super) free: &'a dyn Fn(usize) -> bool,
 }
 
-impl Places<'_> {
+impl HunkPlaces<'_> {
     pub(super) fn first(&self, from: usize) -> Option<(usize, Strictness)> {
         let found = |pass: Strictness| self.all(from, pass).next().map(|at| (at, pass));
         PASSES.into_iter().find_map(found)
@@ -89,7 +89,7 @@ impl Places<'_> {
 /// with the header or contains it.
 pub(super) fn header(lines: &[&str], header: &str, from: usize) -> Option<usize> {
     let wanted = [header];
-    let whole = Places { lines, wanted: &wanted, free: &|_| true };
+    let whole = HunkPlaces { lines, wanted: &wanted, free: &|_| true };
     if let Some((at, _)) = whole.first(from) {
         return Some(at);
     }

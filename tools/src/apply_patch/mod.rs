@@ -153,7 +153,7 @@ fn within(given: &str, judged: &[PathBuf], cx: &Workspace) -> Result<PathBuf, Er
 /// Applies the patch on disk, because a patch is all or nothing and no client can promise that.
 /// Then tells the client, so that it shows the new texts.
 fn apply(args: &Args, judged: &[PathBuf], cx: &Context) -> Result<Output, Error> {
-    let texts = TextFiles::of(cx);
+    let texts = TextFiles::from_context(cx);
     let mut files = args.files(judged, &cx.workspace, &Base { texts: &texts, seen: &cx.seen })?;
     files.keep_texts();
     let writes: Vec<_> = files.all.iter().filter_map(|file| write_of(&files, file)).collect();

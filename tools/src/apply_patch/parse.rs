@@ -74,7 +74,7 @@ impl Line {
 /// [`Error::InvalidPatch`] with the line and the expected text.
 pub(super) fn parse(patch: &str) -> Result<Vec<Section>, Error> {
     let lines = envelope::open(patch)?;
-    let mut reader = Reader { lines: &lines.inside, at: 0, first: lines.first };
+    let mut reader = PatchReader { lines: &lines.inside, at: 0, first: lines.first };
     let mut sections = Vec::new();
     while reader.skip_blank() {
         sections.push(reader.section()?);
@@ -88,7 +88,7 @@ pub(super) fn parse(patch: &str) -> Result<Vec<Section>, Error> {
     Ok(sections)
 }
 
-struct Reader<'a> {
+struct PatchReader<'a> {
     lines: &'a [&'a str],
     at: usize,
     /// Number of the first of `lines` in the patch.
@@ -111,7 +111,7 @@ fn marker(line: &str) -> Option<Marker<'_>> {
         .or_else(|| path("Update File:").map(Marker::Update))
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PatchReader<'a> {
     fn peek(&self) -> Option<&'a str> {
         self.lines.get(self.at).copied()
     }

@@ -125,7 +125,7 @@ impl Typed for Bash {
             folder.clone_from(&target.path);
             plan.paths.push(target.path);
         }
-        let view = WorkspaceView { cx, places: ProtectedPlaces::of(cx) };
+        let view = WorkspaceView { cx, places: ProtectedPlaces::for_workspace(cx) };
         let judged = leftfold_shell::judge(&args.command, &folder, &view);
         let sandbox = leaving_sandbox(args, cx).map(|permission| Access {
             permission: permission.to_owned(),

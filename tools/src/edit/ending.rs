@@ -24,7 +24,7 @@ impl Ending {
 
     /// The ending that arguments are converted to: CRLF if the file has any, unless its endings are
     /// mixed and `old` occurs only with LF.
-    pub(super) fn of(body: &str, old: &str) -> Self {
+    pub(super) fn for_edit(body: &str, old: &str) -> Self {
         if memmem::find(body.as_bytes(), b"\r\n").is_none() {
             return Self::Lf;
         }

@@ -198,7 +198,7 @@ impl Typed for Edit {
     }
 
     async fn run(args: Args, paths: Vec<PathBuf>, cx: Context) -> Result<Output, Error> {
-        let (seen, texts) = (cx.seen.clone(), TextFiles::of(&cx));
+        let (seen, texts) = (cx.seen.clone(), TextFiles::from_context(&cx));
         write::changing(paths, cx, move |path| edit(&args, path, &seen, &texts)).await
     }
 }

@@ -52,15 +52,18 @@ pub fn replace(
     if text.len().max(old.len()) > source::LONGEST / 2 {
         return Err(Error::TooLarge(format!("{shown} is too large to be edited.")));
     }
-    let ending = Ending::of(body, old);
+    let ending = Ending::for_edit(body, old);
     let [old, new] = [old, new].map(|given| ending.apply(given));
     let search = Search::new(body, &old, ending);
     let found = if all { chain::every(&search) } else { chain::unique(&search) };
     let found = found.map_err(|failure| explain(&search, failure, shown))?;
     let is_loose = found.strategy.leniency().is_some();
     let loose = || found.places.iter().filter(|_| is_loose);
-    let shifts: Vec<Option<Shift>> =
-        found.places.iter().map(|place| Shift::of(&search, place).filter(|_| is_loose)).collect();
+    let shifts: Vec<Option<Shift>> = found
+        .places
+        .iter()
+        .map(|place| Shift::for_candidate(&search, place).filter(|_| is_loose))
+        .collect();
     Ok(Replaced {
         text: spliced(mark, &search, &found, &shifts, &new),
         count: found.places.len(),

@@ -15,7 +15,7 @@ pub(super) enum Shift {
 impl Shift {
     /// `None` if the place is not as many whole lines, if both have the same indentation, or if no rule holds for each line. A
     /// text that is not indented at all may have been shortened to what matters, so it is inserted as given.
-    pub(super) fn of(search: &Search<'_>, place: &Candidate) -> Option<Self> {
+    pub(super) fn for_candidate(search: &Search<'_>, place: &Candidate) -> Option<Self> {
         let (file, old) = (&search.file, &search.old);
         let first = file.line_of(place.span.start);
         if !place.lines || first + old.count() > file.count() {

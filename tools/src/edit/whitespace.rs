@@ -25,7 +25,7 @@ fn hits(search: &Search<'_>, wanted: &str) -> Vec<Candidate> {
     let text = squeezed(search.file.text);
     let shape = Shape::new(&search.old);
     let cost = 64 + 2 * wanted.len() + 4 * (shape.above + shape.below);
-    let mut places = Places::new(|| words(search.file.text));
+    let mut places = PositionMap::new(|| words(search.file.text));
     occurrences(&text, wanted.into(), Overlap::Counts)
         .take_while(|_| search.spend(cost))
         .filter_map(|hit| shape.place(search, places.span(hit)))
@@ -109,12 +109,12 @@ fn length(text: &str, from: usize, white: bool) -> usize {
 }
 
 /// Maps positions in a squeezed text to the original. Ask for them from left to right.
-struct Places<W> {
+struct PositionMap<W> {
     starts: Cursor<W>,
     ends: Cursor<W>,
 }
 
-impl<W: Iterator<Item = Span>> Places<W> {
+impl<W: Iterator<Item = Span>> PositionMap<W> {
     fn new(words: impl Fn() -> W) -> Self {
         Self { starts: Cursor::new(words()), ends: Cursor::new(words()) }
     }

@@ -18,7 +18,7 @@ use crate::text::{Charset, SAMPLE};
 const MAX_CHARS: usize = 500;
 
 /// Bytes shown before the first match of a cut line.
-const BEFORE: usize = 100;
+const BYTES_BEFORE_MATCH: usize = 100;
 
 /// Longest line that is searched, in bytes. Nothing after a longer line is searched.
 pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
@@ -192,7 +192,7 @@ fn shown(matcher: &RegexMatcher, secrets: &Secrets, line: &[u8]) -> String {
         return String::from_utf8_lossy(line).into_owned();
     }
     let within = |byte: &u8| byte & 0xc0 == 0x80;
-    let start = first_match(matcher, line).saturating_sub(BEFORE);
+    let start = first_match(matcher, line).saturating_sub(BYTES_BEFORE_MATCH);
     let start = start + line[start..].iter().take(3).take_while(|byte| within(byte)).count();
     // the longest character has four bytes
     let end = line.len().min(start + MAX_CHARS * 4);

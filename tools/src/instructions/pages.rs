@@ -17,8 +17,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGE: u64 = 1024 * 1024;
 
 /// How long a page is cached, and how long a failure is.
-const KEPT: Duration = Duration::from_secs(60 * 60);
-const MISSED: Duration = Duration::from_secs(60);
+const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
+const FAILURE_LIFETIME: Duration = Duration::from_secs(60);
 
 type Fetched = Result<Option<Instructions>, Problem>;
 
@@ -45,7 +45,8 @@ pub fn fetch(addresses: &[String], private: bool) -> Vec<Fetched> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     for (address, fetched) in missing.into_iter().zip(fetched) {
-        let until = Instant::now() + if fetched.is_ok() { KEPT } else { MISSED };
+        let until =
+            Instant::now() + if fetched.is_ok() { CACHE_LIFETIME } else { FAILURE_LIFETIME };
         known.insert((address, private), (until, fetched));
     }
     let gone = |address: &str| Err(Problem::new(plain::shown(address), "it was not fetched"));

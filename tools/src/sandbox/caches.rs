@@ -22,7 +22,7 @@ const DOWNLOADS: &[&str] = &[".cargo/git", ".cargo/registry", ".m2/repository", 
 
 /// The folder of a worktree's caches.
 pub(super) fn folder(data: &Path, worktree: &Path) -> PathBuf {
-    let name = Sha256::of(worktree.as_os_str().as_encoded_bytes()).to_string();
+    let name = Sha256::digest(worktree.as_os_str().as_encoded_bytes()).to_string();
     data.join("cache").join(&name[..16])
 }
 

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::evidence::Denied;
 use self::evidence::{Access, Counters};
-use self::places::{Places, resolved};
+use self::places::{SandboxPlaces, resolved};
 pub use self::programs::{ProgramConfinement, ProgramKind, ProgramSandbox, remove_unused_folders};
 pub use self::sockets::reachable_sockets;
 pub(crate) use self::temp::prune as prune_temp;
@@ -81,10 +81,10 @@ impl Sandbox {
     /// The folder for temporary files or caches cannot be made.
     pub(crate) fn confinement(&self, cx: &Workspace) -> io::Result<Option<Confinement>> {
         let Some(backend) = backend(self.profile.backend) else { return Ok(None) };
-        let files = project_files::of(&cx.worktree);
+        let files = project_files::for_worktree(&cx.worktree);
         let own = &self.options;
         let named = own.write.iter().chain(&own.show).map(|path| resolved(&at_home(path, cx)));
-        let mut places = Places::new(cx, &files, named);
+        let mut places = SandboxPlaces::new(cx, &files, named);
         if backend.has_namespaces() {
             places.hidden.extend(sockets::known());
         }

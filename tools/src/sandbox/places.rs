@@ -49,7 +49,7 @@ const MODULES_DEPTH: usize = 6;
 
 /// The places of a command, as absolute paths that may not exist.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct SandboxPlaces {
     pub(super) write: BTreeSet<PathBuf>,
     pub(super) read_only: BTreeSet<PathBuf>,
     pub(super) hidden: BTreeSet<PathBuf>,
@@ -60,7 +60,7 @@ pub(super) struct Places {
     needed: Vec<PathBuf>,
 }
 
-impl Places {
+impl SandboxPlaces {
     /// The places without permissions of the call. `named` are paths that the user's settings show.
     pub(super) fn new(
         cx: &Workspace,
@@ -358,9 +358,9 @@ mod tests {
     use super::*;
     use crate::testing::Site;
 
-    fn places(site: &Site) -> Places {
+    fn places(site: &Site) -> SandboxPlaces {
         let cx = site.workspace();
-        Places::new(&cx, &super::super::project_files::of(&cx.worktree), [])
+        SandboxPlaces::new(&cx, &super::super::project_files::for_worktree(&cx.worktree), [])
     }
 
     #[test]

@@ -15,7 +15,7 @@ use leftfold_events::Sha256;
 use leftfold_events::sandbox::{Profile, SandboxOptions, WorktreeAccess};
 use leftfold_sandbox as machine;
 
-use super::places::{self, Places, resolved};
+use super::places::{self, SandboxPlaces, resolved};
 use super::{backend, caches, private_folder, project_files, sockets};
 use crate::hidden_entries::HiddenEntries;
 use crate::tool::Sandbox;
@@ -111,7 +111,7 @@ impl ProgramSandbox {
 
     fn of_server(&self, backend: machine::Backend, named: &[PathBuf]) -> ProgramConfinement {
         let files = project_files::walk(&self.worktree);
-        let mut places = Places::of_project(&self.worktree, &files);
+        let mut places = SandboxPlaces::of_project(&self.worktree, &files);
         places.hide(&self.user_folders, Some(&self.data));
         if backend.has_namespaces() {
             places.hidden.extend(sockets::known());
@@ -150,7 +150,7 @@ impl ProgramSandbox {
     /// The sandbox of a command, with the network unless it is a language server, and a `/tmp` that the project's servers
     /// share.
     fn of_project_server(&self, named: &[PathBuf]) -> io::Result<Option<ProgramConfinement>> {
-        let name = Sha256::of(self.worktree.as_os_str().as_encoded_bytes()).to_string();
+        let name = Sha256::digest(self.worktree.as_os_str().as_encoded_bytes()).to_string();
         let own = self.data.join("servers").join(&name[..16]);
         let mut cx = Workspace::new(&self.worktree, &self.worktree, own.join("spill"));
         cx.user_folders = self.user_folders.clone();
@@ -222,7 +222,7 @@ fn everything(backend: machine::Backend) -> machine::Profile {
     profile
 }
 
-impl Places {
+impl SandboxPlaces {
     /// Lets a program that may change everything change these paths as well, with the sockets in them.
     fn open_whole(&mut self, paths: &[PathBuf]) {
         let is_socket =
@@ -298,7 +298,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let _listener = UnixListener::bind(folder.join("s")).unwrap();
         fs::write(folder.join("key"), "").unwrap();
-        let mut places = Places::default();
+        let mut places = SandboxPlaces::default();
         places.hidden.extend([folder.clone(), folder.join("s"), folder.join("key")]);
         places.open_whole(std::slice::from_ref(&folder));
         assert_eq!(places.hidden, [folder.join("key")].into());

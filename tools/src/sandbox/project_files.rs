@@ -40,7 +40,7 @@ pub(super) struct ProjectFiles {
 }
 
 /// Searches `worktree`. Blocks, for about a millisecond.
-pub(super) fn of(worktree: &Path) -> ProjectFiles {
+pub(super) fn for_worktree(worktree: &Path) -> ProjectFiles {
     let mut found = walk(worktree);
     found.secret.truncate(MAX_FILES);
     found.secret = without_tracked(found.secret, worktree);
@@ -174,7 +174,7 @@ mod tests {
         }
         git(&["init", "-q"]);
         git(&["add", "-f", "tracked/.env"]);
-        let found = of(&root);
+        let found = for_worktree(&root);
         let sorted = |mut paths: Vec<PathBuf>| {
             paths.sort();
             let shown =
@@ -227,7 +227,7 @@ mod tests {
         let file = root.join(".git/config");
         let old = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, old + &config).unwrap();
-        assert_eq!(of(&root).secret, [root.join(".env")]);
+        assert_eq!(for_worktree(&root).secret, [root.join(".env")]);
         assert!(!ran.exists());
         let _ = Command::new("git")
             .args(["-c", "core.fsmonitor=false", "ls-files"])

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use super::places::{Places, is_below_temp, resolved};
+use super::places::{SandboxPlaces, is_below_temp, resolved};
 use super::{at_home, project_files};
 use crate::Workspace;
 
@@ -63,7 +63,7 @@ pub fn reachable_sockets(cx: &Workspace) -> Vec<PathBuf> {
     };
     let (write, show) = (own(&options.write), own(&options.show));
     let named = write.iter().chain(&show).cloned();
-    let mut places = Places::new(cx, &project_files::walk(&cx.worktree), named);
+    let mut places = SandboxPlaces::new(cx, &project_files::walk(&cx.worktree), named);
     places.hidden.extend(options.hide.iter().map(|path| at_home(path, cx)));
     places.hidden.extend(known());
     places.close();

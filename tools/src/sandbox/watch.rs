@@ -158,7 +158,7 @@ impl Watched {
                 Err(why) => why.to_string(),
             };
             if !lines.is_empty() {
-                self.insert(&file, Sha256::of(lines.as_bytes()).to_string());
+                self.insert(&file, Sha256::digest(lines.as_bytes()).to_string());
             }
         }
     }

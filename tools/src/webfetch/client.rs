@@ -73,7 +73,7 @@ impl Resolve for AddressFilter {
 /// The allowed addresses. An error if there are addresses and none is allowed.
 fn reachable(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, Refused> {
     let (good, bad): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|found| AddressKind::of(found.ip()).allowed(private));
+        found.into_iter().partition(|found| AddressKind::from_address(found.ip()).allowed(private));
     match bad.first() {
         Some(bad) if good.is_empty() => Err(Refused(*bad)),
         _ => Ok(good),
@@ -81,7 +81,7 @@ fn reachable(found: Vec<SocketAddr>, private: bool) -> Result<Vec<SocketAddr>, R
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("it resolves to {}; {}", .0.ip(), address::reason(AddressKind::of(.0.ip())))]
+#[error("it resolves to {}; {}", .0.ip(), address::reason(AddressKind::from_address(.0.ip())))]
 struct Refused(SocketAddr);
 
 /// Environment variables for proxies; the client reads these too.

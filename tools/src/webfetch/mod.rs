@@ -41,7 +41,7 @@ const MAX_REDIRECTS: usize = 10;
 
 /// Most bytes read of an error response's body, and how long to wait for them.
 const REFUSAL: u64 = 64 * 1024;
-const REFUSAL_WAIT: Duration = Duration::from_secs(2);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Most bytes quoted of an error response.
 const QUOTED: usize = 500;
@@ -288,7 +288,7 @@ async fn refusal(url: &Url, response: Response) -> Error {
 /// The start of the text of an error response.
 pub(crate) async fn said(url: &Url, response: Response) -> String {
     let declared = header(&response, &CONTENT_TYPE);
-    let reading = tokio::time::timeout(REFUSAL_WAIT, body(url, response, REFUSAL)).await;
+    let reading = tokio::time::timeout(REFUSAL_TIMEOUT, body(url, response, REFUSAL)).await;
     let page = Page {
         url: url.clone(),
         declared,

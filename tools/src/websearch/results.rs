@@ -29,7 +29,7 @@ pub(super) struct SearchResult {
 
 #[cfg(test)]
 impl SearchResult {
-    pub(super) fn of(title: &str, url: &str, date: &str, text: &str) -> Self {
+    pub(super) fn from_parts(title: &str, url: &str, date: &str, text: &str) -> Self {
         let [title, url, date, text] = [title, url, date, text].map(str::to_owned);
         Self { title, url, date, text }
     }

@@ -93,7 +93,7 @@ fn no_text_of_a_result_looks_like_text_of_the_tool() {
         "é".repeat(1 << 14),
     ];
     for text in tricks {
-        let found = || SearchResult::of(&text, "https://example.com/", &text, &text);
+        let found = || SearchResult::from_parts(&text, "https://example.com/", &text, &text);
         for scope in [Scope::Web, Scope::Code] {
             let listed = list((0..25).map(|_| found()).collect(), 20, scope, false);
             let own = own_lines(&listed.text);
@@ -132,7 +132,8 @@ fn results_lead_only_to_public_addresses() {
     ];
     for (url, public, private) in urls {
         for (setting, is_shown) in [(false, public), (true, private)] {
-            let listed = list(vec![SearchResult::of("T", url, "", "x")], 8, Scope::Web, setting);
+            let listed =
+                list(vec![SearchResult::from_parts("T", url, "", "x")], 8, Scope::Web, setting);
             assert_eq!(listed.meta.len(), usize::from(is_shown), "{url} {setting}");
             assert_eq!(listed.left_out, usize::from(!is_shown), "{url} {setting}");
             let host = "meta-data";
@@ -140,7 +141,10 @@ fn results_lead_only_to_public_addresses() {
         }
     }
     let long = format!("https://example.com/{}", "x".repeat(5_000));
-    assert_eq!(list(vec![SearchResult::of("", &long, "", "")], 8, Scope::Web, false).left_out, 1);
+    assert_eq!(
+        list(vec![SearchResult::from_parts("", &long, "", "")], 8, Scope::Web, false).left_out,
+        1
+    );
 }
 
 #[test]

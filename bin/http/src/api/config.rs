@@ -106,7 +106,7 @@ pub(super) async fn change(
                 chosen.model = Some(ModelRef { provider: known.provider, id: known.model_id });
             }
             ("default_agent", Some(agent)) => {
-                let known = Agents::of(&settings);
+                let known = Agents::from_settings(&settings);
                 let agent = known.to_prompt(agent).map_err(anyhow::Error::from)?;
                 chosen.agent = Some(agent.name.clone());
             }
@@ -203,7 +203,7 @@ fn model_of(provider: &str, id: &str, row: &Row) -> Value {
 pub(super) async fn agent_list(Directory(directory): Directory) -> Answer<Vec<catalog::Agent>> {
     let settings = settings(&directory).await?;
     let visible = Value::Object(settings.effective(Agent::DEFAULT, &model::environment));
-    let agents = Agents::of(&settings);
+    let agents = Agents::from_settings(&settings);
     let shown =
         agents.iter().map(|AgentEntry { agent, .. }| catalog::Agent {
             name: agent.name.clone(),

@@ -18,10 +18,10 @@ use crate::feed::{Cursor, Filter, Sent};
 use crate::opencode::ids;
 use crate::shapes::event::{Event, GlobalEvent};
 
-const HEARTBEAT: Duration = Duration::from_secs(10);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(super) struct Place {
+pub(super) struct EventsQuery {
     /// The cursor of the last frame that the client has.
     after: Option<String>,
 }
@@ -29,26 +29,26 @@ pub(super) struct Place {
 /// The events of all directories, whichever one the request names.
 pub(super) async fn global(
     State(api): State<Arc<Api>>,
-    Query(place): Query<Place>,
+    Query(query): Query<EventsQuery>,
     last: LastEventId,
 ) -> Result<EventStream<GlobalEvent>, ApiError> {
-    Ok(respond(&api, Filter::All, place, last, true))
+    Ok(respond(&api, Filter::All, query, last, true))
 }
 
 /// The events of one directory.
 pub(super) async fn of_directory(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
-    Query(place): Query<Place>,
+    Query(query): Query<EventsQuery>,
     last: LastEventId,
 ) -> Result<EventStream<Event>, ApiError> {
-    Ok(respond(&api, Filter::Directory(directory.display().to_string()), place, last, false))
+    Ok(respond(&api, Filter::Directory(directory.display().to_string()), query, last, false))
 }
 
 fn respond<T>(
     api: &Arc<Api>,
     filter: Filter,
-    Place { after }: Place,
+    EventsQuery { after }: EventsQuery,
     LastEventId(last): LastEventId,
     is_global: bool,
 ) -> EventStream<T> {
@@ -56,7 +56,8 @@ fn respond<T>(
     // it subscribes before it greets, so nothing is lost in between
     let (end, frames) = api.feed.subscribe(filter, after);
     let greeted = after.unwrap_or(Cursor::Snapshot);
-    let feed = SseFeed { frames, last: greeted, is_global, beat: Instant::now() + HEARTBEAT };
+    let feed =
+        SseFeed { frames, last: greeted, is_global, beat: Instant::now() + HEARTBEAT_INTERVAL };
     let hello = bare(is_global, "server.connected", after.map_or(Cursor::Snapshot, |_| greeted));
     tracing::debug!("a client of the feed connects, which is at {end}");
     EventStream::new(stream::unfold((Some(hello), feed), |(hello, mut feed)| async move {
@@ -81,7 +82,7 @@ impl SseFeed {
     /// The next frame; `None` if the client was cut off.
     async fn next(&mut self) -> Option<Bytes> {
         let Ok(sent) = timeout_at(self.beat, self.frames.recv()).await else {
-            self.beat = Instant::now() + HEARTBEAT;
+            self.beat = Instant::now() + HEARTBEAT_INTERVAL;
             return Some(bare(self.is_global, "server.heartbeat", self.last));
         };
         let sent = sent?;

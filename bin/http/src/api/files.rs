@@ -26,7 +26,7 @@ const MAX_FILE: u64 = 4 << 20;
 const MAX_FOUND: usize = 50_000;
 const LIMIT: usize = 100;
 /// How long a search in files may take. It then answers with the lines that it has.
-const SEARCH: Duration = Duration::from_secs(10);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Search {
@@ -127,7 +127,7 @@ pub(super) async fn find(
         .map_err(|error| ApiError::bad_request(format!("pattern: {error}")))?;
     let found = blocking(move || {
         let mut found = Vec::new();
-        let until = Instant::now() + SEARCH;
+        let until = Instant::now() + SEARCH_TIMEOUT;
         let files = walk(&directory).hidden(true).max_filesize(Some(MAX_FILE)).build();
         for entry in files.filter_map(Result::ok).take_while(|_| Instant::now() < until) {
             if !entry.file_type().is_some_and(|kind| kind.is_file()) || found.len() >= LIMIT {
@@ -231,7 +231,7 @@ pub(super) async fn vcs(
     State(api): State<Arc<Api>>,
     Directory(directory): Directory,
 ) -> Answer<Shaped<VcsInfo>> {
-    let branch = blocking(move || Ok(api.branches.of(&directory))).await?;
+    let branch = blocking(move || Ok(api.branches.for_directory(&directory))).await?;
     Ok(shaped(branches::shown(branch)))
 }
 

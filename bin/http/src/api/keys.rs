@@ -54,7 +54,7 @@ pub(super) async fn store(
     let key = match credentials {
         Credentials::Api { key } => key,
         Credentials::Oauth { access, refresh, expires, account_id, enterprise_url } => {
-            let row = sign_in::of(&provider).ok_or_else(no_sign_in)?;
+            let row = sign_in::for_provider(&provider).ok_or_else(no_sign_in)?;
             let host = enterprise_url.as_deref().map(|url| {
                 let host = url.strip_prefix("https://").unwrap_or(url);
                 host.trim_end_matches('/').to_owned()

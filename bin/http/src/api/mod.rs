@@ -62,8 +62,8 @@ const MAX_BODY: usize = 64 << 20;
 const ALL_BODIES: usize = 256 << 20;
 const KIB: usize = 1_024;
 /// How long a client may send nothing of a body, and how long it may take for the whole.
-const PAUSE: Duration = Duration::from_secs(10);
-const WHOLE: Duration = Duration::from_secs(300);
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The answer of a handler: a `T` in JSON. `/doc` describes it from the type.
 pub(crate) type Answer<T> = Result<axum::Json<T>, ApiError>;
@@ -330,7 +330,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<Api>> for JsonBody<T> {
     async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, ApiError> {
         let kind = request.headers().get(header::CONTENT_TYPE).cloned();
         let kind = kind.as_ref().and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
-        let bytes = timeout(WHOLE, api.read_body(request)).await;
+        let bytes = timeout(BODY_TIMEOUT, api.read_body(request)).await;
         let (bytes, _permit) = bytes.unwrap_or_else(|_| Err(too_slow()))?;
         let is_json = kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json");
         if !bytes.is_empty() && !is_json {
@@ -372,7 +372,7 @@ impl Api {
         let mut frames = request.into_body().into_data_stream();
         let mut bytes = Vec::new();
         loop {
-            match timeout(PAUSE, frames.next()).await {
+            match timeout(BODY_READ_TIMEOUT, frames.next()).await {
                 Err(_) => return Err(too_slow()),
                 Ok(None) => return Ok((bytes, permit)),
                 Ok(Some(Err(_))) => return Err(ApiError::bad_request("the body was cut off")),

@@ -26,10 +26,10 @@ use crate::shapes::catalog::{Overview, RunBlock, RunFork};
 use crate::shapes::{Shaped, shaped};
 
 /// The least time between two frames of a page.
-const THROTTLE: Duration = Duration::from_millis(200);
+const PAGE_FRAME_INTERVAL: Duration = Duration::from_millis(200);
 /// How often a log that another process writes is looked at, and the time between two signs of life.
-const POLL: Duration = Duration::from_secs(1);
-const HEARTBEAT: Duration = Duration::from_secs(10);
+const LOG_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct RunQuery {
@@ -174,7 +174,7 @@ impl PageFeed {
                 self.sent = Instant::now();
                 return Some(format!("event: status\ndata: {}\n\n", self.status).into());
             }
-            if self.sent.elapsed() > HEARTBEAT {
+            if self.sent.elapsed() > HEARTBEAT_INTERVAL {
                 self.sent = Instant::now();
                 return Some(": here\n\n".into());
             }
@@ -183,11 +183,13 @@ impl PageFeed {
     }
 
     async fn wait(&mut self) {
-        tokio::time::sleep(THROTTLE).await;
+        tokio::time::sleep(PAGE_FRAME_INTERVAL).await;
         let is_gone = match &mut self.changed {
-            Some(changed) => matches!(timeout(POLL, changed.changed()).await, Ok(Err(_))),
+            Some(changed) => {
+                matches!(timeout(LOG_POLL_INTERVAL, changed.changed()).await, Ok(Err(_)))
+            }
             None => {
-                tokio::time::sleep(POLL).await;
+                tokio::time::sleep(LOG_POLL_INTERVAL).await;
                 true
             }
         };

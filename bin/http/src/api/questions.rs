@@ -24,7 +24,7 @@ const NO_PERMISSION: &str = "PermissionNotFoundError";
 const NO_QUESTION: &str = "QuestionNotFoundError";
 
 /// How long a turn that goes on may take to begin.
-const RESUMED: Duration = Duration::from_secs(5);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn permissions(
     State(api): State<Arc<Api>>,
@@ -120,7 +120,7 @@ async fn answer(api: &Arc<Api>, request: &str, reply: QuestionReply, tag: &str) 
         Answered::Accepted => return yes(),
         Answered::Already { by } => Some(by),
         Answered::NotOpen | Answered::Refused { .. } | Answered::Repeated { .. } => {
-            socket::answered_by(&client.of(session), of).await
+            socket::answered_by(&client.for_session(session), of).await
         }
     };
     Err(ApiError::no_request(tag, request, by.as_deref()))
@@ -146,5 +146,5 @@ pub(super) async fn resume_cut_off(
         tree.session(session).filter(|known| !known.is_cut_off()).map(|_| ())
     });
     // the session may die, and another node may take it: then the request itself says so
-    timeout(RESUMED, resumed).await.unwrap_or(Ok(()))
+    timeout(RESUME_TIMEOUT, resumed).await.unwrap_or(Ok(()))
 }

@@ -392,7 +392,7 @@ pub(super) async fn fork(
         let all = Arc::clone(&api.sessions);
         let of_session = move || {
             let place = all.existing(session).context("the session is gone")?;
-            Ok(Project::of(&place)?.anew())
+            Ok(Project::for_session(&place)?.anew())
         };
         let project = blocking(of_session).await?;
         return create(State(api), NewProject(project), JsonBody(NewSession::default())).await;

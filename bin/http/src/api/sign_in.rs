@@ -77,7 +77,7 @@ async fn ways(directory: &FilePath) -> Result<(Plugins, Vec<(String, Vec<Way>)>)
         }
     }
     for (provider, ways) in &mut all {
-        if sign_in::of(provider).is_none_or(|row| row.browser.is_some()) {
+        if sign_in::for_provider(provider).is_none_or(|row| row.browser.is_some()) {
             ways.push(Way::Key);
         }
     }

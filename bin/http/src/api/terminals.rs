@@ -60,7 +60,7 @@ const MAX_SIZE: u16 = 2_000;
 const MAX_TITLE: usize = 256;
 const MAX_VARIABLES: usize = 256;
 /// How long the rest of the output is waited for when the shell has ended: others may hold the terminal.
-const REST: Duration = Duration::from_millis(200);
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Variables of the server that a terminal does not get begin so: passwords and marks of processes.
 const PRIVATE: [&str; 2] = ["LEFTFOLD_", "OPENCODE_SERVER_"];
 /// Shells that are looked for, after the user's own.
@@ -445,7 +445,7 @@ async fn supervise(
     };
     let abort = reader.abort_handle();
     // the rest of the output; an error means that there is none
-    if tokio::time::timeout(REST, reader).await.is_err() {
+    if tokio::time::timeout(LAST_OUTPUT_TIMEOUT, reader).await.is_err() {
         abort.abort();
     }
     let id = lock(&terminal.info).id.clone();

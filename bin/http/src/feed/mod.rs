@@ -32,7 +32,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
 use crate::journal::{self, Journal, Record, RecordKind, Records};
-use crate::opencode::{Frame, Place, Projection, SessionProjection, ids};
+use crate::opencode::{EventPlace, Frame, Projection, SessionProjection, ids};
 
 use logs::Logs;
 use replay::Replay;
@@ -47,18 +47,18 @@ const MESSAGES: usize = 100;
 /// How long to wait until clients have taken their frames.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a frame that was taken may need to the client. An answer on another connection must not come first.
-const WRITTEN: Duration = Duration::from_millis(5);
+const DELIVERY_DELAY: Duration = Duration::from_millis(5);
 /// Clients that get what they have missed at a time: each costs the memory of the sessions that have changed.
 const REPLAYS: usize = 4;
 /// How long such a client may take nothing before it makes room for the next. It begins again where it is.
-const STUCK: Duration = Duration::from_millis(500);
+const STUCK_CLIENT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the events of a quiet session of another node are waited for.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET_SESSION_TIMEOUT: Duration = Duration::from_secs(60);
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// How often it is looked whether another node that shares the store still has a session.
-const OWNED: Duration = Duration::from_secs(5);
+const OWNER_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How often it is looked whether a session is still open in this node, where other nodes may go on with it.
-const OPEN: Duration = Duration::from_secs(1);
+const OPEN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// In a cursor: all frames of its event.
 const ALL_FRAMES: usize = 999_999;
 /// Sessions in a snapshot, the newest.
@@ -324,8 +324,8 @@ impl Feed {
             // a node hears of it when a session that is quiet goes on elsewhere
             let is_here = client.remote().is_none();
             let quiet = match feed.logs.is_shared() {
-                true if client.is_through_inbox() => QUIET,
-                true if is_here => OPEN,
+                true if client.is_through_inbox() => QUIET_SESSION_TIMEOUT,
+                true if is_here => OPEN_POLL_INTERVAL,
                 _ => TEN_YEARS,
             };
             loop {
@@ -457,7 +457,7 @@ impl Feed {
                     if !filter.wants(&sent) {
                         continue;
                     }
-                    match queue.send_timeout(Arc::new(sent), STUCK).await {
+                    match queue.send_timeout(Arc::new(sent), STUCK_CLIENT_TIMEOUT).await {
                         Ok(()) => {}
                         Err(SendTimeoutError::Closed(_)) => return None,
                         Err(SendTimeoutError::Timeout(sent)) => {
@@ -580,7 +580,7 @@ impl Feed {
         };
         // a slow client does not delay others for long
         let _ = tokio::time::timeout(CLIENT_TIMEOUT, waits).await;
-        tokio::time::sleep(WRITTEN).await;
+        tokio::time::sleep(DELIVERY_DELAY).await;
     }
 
     /// The question with this id of a client.
@@ -603,7 +603,7 @@ impl Feed {
             "" => String::new(),
             directory => leftfold_config::worktree_of(Path::new(directory)).display().to_string(),
         };
-        let place = Place::of(directory, &worktree);
+        let place = EventPlace::from_folders(directory, &worktree);
         let mut state = self.lock();
         let frame = Frame::new(SessionId::default(), kind, properties);
         let cursor = state.end();
@@ -708,7 +708,7 @@ async fn other_process_gone(client: &Client) {
     if client.remote().is_none() {
         std::future::pending::<()>().await;
     }
-    let pause = if client.is_through_inbox() { OWNED } else { CLIENT_TIMEOUT };
+    let pause = if client.is_through_inbox() { OWNER_POLL_INTERVAL } else { CLIENT_TIMEOUT };
     while client.is_live().await {
         tokio::time::sleep(pause).await;
     }
@@ -896,7 +896,7 @@ impl FeedState {
         }
     }
 
-    fn place(&self, root: SessionId, session: SessionId) -> Place {
+    fn place(&self, root: SessionId, session: SessionId) -> EventPlace {
         let tree = self.trees.get(&root);
         let known = tree.and_then(|tree| tree.projection.session(session));
         known.map(|known| known.place().clone()).unwrap_or_default()

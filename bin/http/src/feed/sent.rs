@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use leftfold_events::Time;
 use serde_json::json;
 
-use crate::opencode::{Frame, Place, ids};
+use crate::opencode::{EventPlace, Frame, ids};
 
 /// A place in the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Filter {
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) cursor: Cursor,
-    place: Place,
+    place: EventPlace,
     /// The event on the feed of all directories.
     of_all: Bytes,
     /// Where `{id, type, properties}` stands in it.
@@ -77,7 +77,7 @@ impl Sent {
     pub(super) fn of_event(
         (journal, position, number): (u64, u64, usize),
         at: Time,
-        place: Place,
+        place: EventPlace,
         frame: &Frame,
     ) -> Self {
         let cursor = Cursor::At { journal, position, frame: number };
@@ -85,17 +85,17 @@ impl Sent {
     }
 
     /// A frame that comes from no event. It is sent once, or as a part of a snapshot.
-    pub(super) fn of_moment(cursor: Cursor, place: Place, frame: &Frame) -> Self {
+    pub(super) fn of_moment(cursor: Cursor, place: EventPlace, frame: &Frame) -> Self {
         Self::new(cursor, place, &ids::of_moment(), frame)
     }
 
-    fn new(cursor: Cursor, place: Place, id: &str, frame: &Frame) -> Self {
+    fn new(cursor: Cursor, place: EventPlace, id: &str, frame: &Frame) -> Self {
         let (kind, properties) = (json!(frame.kind), &frame.properties);
         let payload = format!("{{\"id\":\"{id}\",\"type\":{kind},\"properties\":{properties}}}");
         Self::of(cursor, place, &payload)
     }
 
-    fn of(cursor: Cursor, place: Place, payload: &str) -> Self {
+    fn of(cursor: Cursor, place: EventPlace, payload: &str) -> Self {
         let (directory, project) = (json!(place.directory), json!(place.project));
         let before = format!(
             "id: {cursor}\ndata: {{\"directory\":{directory},\"project\":{project},\"payload\":"

@@ -5,13 +5,13 @@ use serde_json::Value;
 
 /// The directory that an event is about, and its project. Empty: it is about all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct EventPlace {
     pub(crate) directory: String,
     pub(crate) project: String,
 }
 
-impl Place {
-    pub(crate) fn of(directory: &str, worktree: &str) -> Self {
+impl EventPlace {
+    pub(crate) fn from_folders(directory: &str, worktree: &str) -> Self {
         let project = if worktree.is_empty() { String::new() } else { project_id(worktree) };
         Self { directory: directory.to_owned(), project }
     }
@@ -19,7 +19,7 @@ impl Place {
 
 /// The id of a project: the hash of its root's path.
 pub(crate) fn project_id(worktree: &str) -> String {
-    Sha256::of(worktree.as_bytes()).to_string().chars().take(40).collect()
+    Sha256::digest(worktree.as_bytes()).to_string().chars().take(40).collect()
 }
 
 /// An event for clients, without its place in the feed.

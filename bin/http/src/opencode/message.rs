@@ -3,7 +3,7 @@
 use leftfold_events::event::{Cost, FailureClass, ModelRef, PromptKind, Usage};
 use leftfold_events::{Json, Time};
 use leftfold_events::{Seq, event::EndReason};
-use leftfold_view::{Failure, Part, Prompt, Reply, SessionView};
+use leftfold_view::{Failure, Prompt, Reply, ReplyPart, SessionView};
 use serde_json::{Value, json};
 
 use super::part;
@@ -84,8 +84,8 @@ pub(super) fn of_reply(
     folders: &Folders,
 ) -> Rendered {
     let calls = reply.parts.iter().filter_map(|part| match part {
-        Part::Call(call) => view.call(*call),
-        Part::Text(_) | Part::Reasoning(_) => None,
+        ReplyPart::Call(call) => view.call(*call),
+        ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
     });
     let (mut calls_ended, mut are_over) = (Time::default(), true);
     for call in calls {
@@ -111,16 +111,16 @@ pub(super) fn of_reply(
     parts.push((PartKey::StepStart, start));
     for part in &reply.parts {
         parts.push(match part {
-            Part::Text(said) => {
+            ReplyPart::Text(said) => {
                 let end = said.until.or(ended);
                 (PartKey::Text(said.id.clone()), part::text("text", &said.text, said.since, end))
             }
-            Part::Reasoning(said) => {
+            ReplyPart::Reasoning(said) => {
                 let end = said.until.or(ended);
                 let text = part::text("reasoning", &said.text, said.since, end);
                 (PartKey::Reasoning(said.id.clone()), text)
             }
-            Part::Call(seq) => {
+            ReplyPart::Call(seq) => {
                 let Some(call) = view.call(*seq) else { continue };
                 (PartKey::Call(*seq), part::of_call(call, is_cut))
             }

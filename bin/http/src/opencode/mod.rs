@@ -23,6 +23,6 @@ mod projection;
 mod proposal;
 mod session;
 
-pub(crate) use frame::{Frame, Place, project_id};
+pub(crate) use frame::{EventPlace, Frame, project_id};
 pub(crate) use projection::Projection;
 pub(crate) use session::{ProjectedMessage, SessionProjection, untitled};

@@ -16,7 +16,7 @@ use leftfold_view::{
 use serde_json::{Map, Value, json};
 
 use super::changed_files::{self, ChangedPath};
-use super::frame::{Frame, Place};
+use super::frame::{EventPlace, Frame};
 use super::ids::{self, Ids};
 use super::message::{self, Folders, MessageFacts, PartKey, Rendered};
 use super::proposal;
@@ -35,7 +35,7 @@ pub(crate) struct SessionProjection {
     id: SessionId,
     ids: Ids,
     folders: Folders,
-    place: Place,
+    place: EventPlace,
     parent: Option<SessionId>,
     is_fork: bool,
     /// Its number among the forks of a session; 0 if it is no fork.
@@ -194,7 +194,7 @@ impl SessionProjection {
             id,
             ids: Ids::new(id),
             folders: Folders::default(),
-            place: Place::default(),
+            place: EventPlace::default(),
             parent: None,
             is_fork: false,
             fork_number,
@@ -245,7 +245,7 @@ impl SessionProjection {
         &self.folders.directory
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &EventPlace {
         &self.place
     }
 
@@ -371,7 +371,7 @@ impl SessionProjection {
     fn learn(&mut self, event: &Envelope, view: &SessionView) {
         match &event.event {
             Event::Session(Session::Created { directory, worktree, parent, version, .. }) => {
-                self.place = Place::of(directory, worktree);
+                self.place = EventPlace::from_folders(directory, worktree);
                 self.folders = Folders { directory: directory.clone(), worktree: worktree.clone() };
                 (self.parent, self.created) = (*parent, event.at);
                 self.version.clone_from(version);

@@ -12,8 +12,8 @@ use crate::lines::{Lines, Record};
 use crate::media::{self, ANTHROPIC};
 use crate::pairs::{self, Fault, Said, Step};
 use crate::{
-    DamageKind, LOST, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid,
-    word,
+    DamageKind, FindingPlace, LOST, Notes, UNKNOWN, is_blank, is_plain, mend_input, plain,
+    plain_id, uuid, word,
 };
 
 /// Characters of a tool's name.
@@ -60,8 +60,8 @@ pub(crate) fn judge(lines: &mut Lines<'_>, notes: &mut Notes) {
     apply(lines, inserts);
 }
 
-fn place<'a>(record: &'a Record, field: impl Into<String>) -> Place<'a> {
-    Place(record.line, text(&record.value, "uuid"), field.into())
+fn place<'a>(record: &'a Record, field: impl Into<String>) -> FindingPlace<'a> {
+    FindingPlace(record.line, text(&record.value, "uuid"), field.into())
 }
 
 fn is_message(record: &Value) -> bool {
@@ -360,7 +360,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn note(&mut self, kind: DamageKind, field: String, what: impl Into<String>, mend: &str) {
-        self.notes.add(kind, Place(self.line, self.id, field), what, mend);
+        self.notes.add(kind, FindingPlace(self.line, self.id, field), what, mend);
     }
 
     /// Mends a message's content. Answers whether nothing is left of it.

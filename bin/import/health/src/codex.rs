@@ -7,7 +7,8 @@ use crate::lines::{Lines, Record};
 use crate::media::{self, OPENAI};
 use crate::pairs::{self, Fault, Said, Step};
 use crate::{
-    DamageKind, Notes, Place, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id, uuid, word,
+    DamageKind, FindingPlace, Notes, UNKNOWN, is_blank, is_plain, mend_input, plain, plain_id,
+    uuid, word,
 };
 
 /// Characters of a call's id and of a tool's name.
@@ -35,12 +36,12 @@ pub(crate) fn judge(lines: &mut Lines<'_>, notes: &mut Notes) {
     lines.apply(inserts);
 }
 
-fn place<'a>(record: &'a Record, field: &str) -> Place<'a> {
+fn place<'a>(record: &'a Record, field: &str) -> FindingPlace<'a> {
     let item = item(&record.value).unwrap_or(&record.value);
     let id = item["call_id"].as_str().or_else(|| item["id"].as_str()).unwrap_or_default();
     let within = if is_wrapped(&record.value) { "payload" } else { "" };
     let dot = if within.is_empty() || field.is_empty() { "" } else { "." };
-    Place(record.line, id, format!("{within}{dot}{field}"))
+    FindingPlace(record.line, id, format!("{within}{dot}{field}"))
 }
 
 fn is_wrapped(record: &Value) -> bool {
@@ -82,7 +83,7 @@ fn head(lines: &Lines<'_>, notes: &mut Notes) -> Vec<(usize, Record)> {
     let what = "the line `session_meta` is missing, by which Codex finds the session";
     notes.add(
         DamageKind::BrokenTree,
-        Place(first.line, "", String::new()),
+        FindingPlace(first.line, "", String::new()),
         what,
         "one with a new id is added",
     );
@@ -98,7 +99,7 @@ fn compactions(lines: &mut Lines<'_>, notes: &mut Notes) {
         let history = payload["replacement_history"].as_array();
         if is_blank(text(payload, "message")) && history.is_none_or(Vec::is_empty) {
             let what = "the compaction has no summary, so the history before it is lost";
-            let place = Place(record.line, "", "payload.message".to_owned());
+            let place = FindingPlace(record.line, "", "payload.message".to_owned());
             notes.add(
                 DamageKind::DanglingCompaction,
                 place,

@@ -258,13 +258,13 @@ struct Notes {
 }
 
 /// The place of a finding: line, id of the record, path in it.
-struct Place<'a>(usize, &'a str, String);
+struct FindingPlace<'a>(usize, &'a str, String);
 
 impl Notes {
     fn add(
         &mut self,
         kind: DamageKind,
-        Place(line, id, field): Place<'_>,
+        FindingPlace(line, id, field): FindingPlace<'_>,
         what: impl Into<String>,
         mend: impl Into<String>,
     ) {
@@ -343,7 +343,7 @@ fn mend_input(input: &mut Value) -> Option<&'static str> {
 }
 
 fn hash(parts: &[&str]) -> String {
-    Sha256::of(parts.join("\n").as_bytes()).to_string()
+    Sha256::digest(parts.join("\n").as_bytes()).to_string()
 }
 
 /// A UUID that depends only on these texts.

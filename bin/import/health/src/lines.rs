@@ -8,7 +8,7 @@ use leftfold_framing::surrogates;
 use leftfold_import::UnreadableFile;
 use serde_json::{Deserializer, Value};
 
-use crate::{DamageKind, Notes, Place};
+use crate::{DamageKind, FindingPlace, Notes};
 
 /// Places in a torn line at which a whole record is looked for.
 const MAX_STARTS: usize = 8;
@@ -91,7 +91,7 @@ impl<'a> Lines<'a> {
             (_, true) => "each of its objects gets a line",
             (_, false) => "its whole objects are kept, the rest is dropped",
         };
-        notes.add(DamageKind::BrokenLine, Place(number, "", String::new()), what, mend);
+        notes.add(DamageKind::BrokenLine, FindingPlace(number, "", String::new()), what, mend);
         self.records.extend(found.into_iter().map(|value| Record::new(number, value)));
     }
 

@@ -9,8 +9,8 @@ use serde_json::{Deserializer, Value, json};
 
 use crate::media::{self, ANTHROPIC, Limits, OPENAI};
 use crate::{
-    DamageKind, LOST, Notes, Place, UNKNOWN, hash, is_blank, is_plain, mend_input, plain, plain_id,
-    word,
+    DamageKind, FindingPlace, LOST, Notes, UNKNOWN, hash, is_blank, is_plain, mend_input, plain,
+    plain_id, word,
 };
 
 /// Characters of a tool's name: Anthropic's limit, and everybody else's.
@@ -68,7 +68,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
     if lossy.as_bytes() != bytes {
         notes.add(
             DamageKind::BrokenLine,
-            Place(1, "", String::new()),
+            FindingPlace(1, "", String::new()),
             "the file is not UTF-8",
             "its text is repaired",
         );
@@ -78,7 +78,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
     };
     let first = 1 + lossy[..start].matches('\n').count();
     if !is_blank(&lossy[..start]) {
-        let place = Place(1, "", String::new());
+        let place = FindingPlace(1, "", String::new());
         notes.add(DamageKind::BrokenLine, place, "text precedes the session", "dropped");
     }
     let text = &lossy[start..];
@@ -88,7 +88,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
         Some(Ok(_)) => {
             let end = values.byte_offset();
             if matches!(repaired, std::borrow::Cow::Owned(_)) {
-                let place = Place(first, "", String::new());
+                let place = FindingPlace(first, "", String::new());
                 notes.add(
                     DamageKind::BrokenLine,
                     place,
@@ -98,7 +98,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
             }
             if !is_blank(&repaired[end..]) {
                 let line = first + repaired[..end].matches('\n').count();
-                let place = Place(line, "", String::new());
+                let place = FindingPlace(line, "", String::new());
                 notes.add(DamageKind::BrokenLine, place, "text follows the session", "dropped");
             }
             return Ok((repaired[..end].to_owned(), first));
@@ -112,7 +112,7 @@ fn whole(bytes: &[u8], notes: &mut Notes) -> Result<(String, usize), UnreadableF
     let line = first + repaired.matches('\n').count();
     let what = format!("the session is cut off: {error}");
     let mend = "it ends after the last whole part";
-    notes.add(DamageKind::BrokenLine, Place(line, "", String::new()), what, mend);
+    notes.add(DamageKind::BrokenLine, FindingPlace(line, "", String::new()), what, mend);
     Ok((closed, first))
 }
 
@@ -235,7 +235,12 @@ impl Session {
             let field = |name: &str| format!("messages[{index}]{name}");
             if !is_whole {
                 let what = "the message has no id or no role";
-                notes.add(DamageKind::BrokenTree, Place(line, "", field("")), what, "dropped");
+                notes.add(
+                    DamageKind::BrokenTree,
+                    FindingPlace(line, "", field("")),
+                    what,
+                    "dropped",
+                );
                 continue;
             }
             let id = text(info, "id").to_owned();
@@ -246,7 +251,7 @@ impl Session {
                 let what = "the message has no list of parts";
                 notes.add(
                     DamageKind::BrokenTree,
-                    Place(line, &id, field(".parts")),
+                    FindingPlace(line, &id, field(".parts")),
                     what,
                     "it gets an empty one",
                 );
@@ -258,7 +263,7 @@ impl Session {
                 if value["type"].is_string() {
                     kept.push(StoredPart { line, index: part, value, is_dropped: false });
                 } else {
-                    let place = Place(line, &id, field(&format!(".parts[{part}]")));
+                    let place = FindingPlace(line, &id, field(&format!(".parts[{part}]")));
                     notes.add(DamageKind::BrokenTree, place, "the part has no type", "dropped");
                 }
             }
@@ -328,7 +333,7 @@ impl Session {
             for part in &mut message.parts {
                 let id = text(&part.value, "id").to_owned();
                 let place = || {
-                    Place(
+                    FindingPlace(
                         part.line,
                         &id,
                         format!("messages[{}].parts[{}]", message.index, part.index),
@@ -414,7 +419,7 @@ impl Session {
                         let field =
                             format!("messages[{}].parts[{}].{key}", message.index, part.index);
                         let what = format!("the part names `{}`", word(named));
-                        let place = Place(part.line, text(&part.value, "id"), field);
+                        let place = FindingPlace(part.line, text(&part.value, "id"), field);
                         notes.add(
                             DamageKind::BrokenTree,
                             place,
@@ -435,7 +440,7 @@ impl Session {
             for part in message.parts.iter_mut().filter(|part| !part.is_dropped && part.is("tool"))
             {
                 let id = text(&part.value, "callID").to_owned();
-                let place = Place(
+                let place = FindingPlace(
                     part.line,
                     text(&part.value, "id"),
                     format!("messages[{}].parts[{}].callID", message.index, part.index),
@@ -490,7 +495,7 @@ impl Session {
             let part = &mut message.parts[index];
             let field = format!("messages[{index_of}].parts[{}].url", part.index);
             let what = format!("the image is unusable: {why}");
-            let place = Place(part.line, text(&part.value, "id"), field);
+            let place = FindingPlace(part.line, text(&part.value, "id"), field);
             notes.add(DamageKind::BadMedia, place, what, "a text takes its place");
             part.leave_out(&why);
         }
@@ -531,8 +536,8 @@ impl Message {
         text(&self.value["info"], "role") == role
     }
 
-    fn place(&self, field: &str) -> Place<'_> {
-        Place(self.line, self.id(), format!("messages[{}]{field}", self.index))
+    fn place(&self, field: &str) -> FindingPlace<'_> {
+        FindingPlace(self.line, self.id(), format!("messages[{}]{field}", self.index))
     }
 
     fn judge(&mut self, limits: &Limits, notes: &mut Notes) {
@@ -586,7 +591,7 @@ impl StoredPart {
         let field = format!("messages[{message}].parts[{}]", self.index);
         let (line, id) = (self.line, text(&self.value, "id").to_owned());
         let mut note = |kind: DamageKind, name: &str, what: String, mend: &str| {
-            notes.add(kind, Place(line, &id, format!("{field}{name}")), what, mend);
+            notes.add(kind, FindingPlace(line, &id, format!("{field}{name}")), what, mend);
         };
         match text(&self.value, "type") {
             "text" if is_blank(text(&self.value, "text")) => {

@@ -77,7 +77,7 @@ impl LogBuilder<'_> {
                 if ended.text.is_empty() { ended.error.unwrap_or_default() } else { ended.text };
         }
         let ended = Subagent::Ended { session, answer, reason, usage, cost };
-        self.fact(Fact::of(spawned, ended));
+        self.fact(Fact::for_intent(spawned, ended));
     }
 
     /// Ends the calls that still wait for their sessions, whose end is unknown.
@@ -98,7 +98,7 @@ impl LogBuilder<'_> {
                 spill: None,
                 attachments: Vec::new(),
             };
-            self.fact(Fact::of(of, Tool::Finished(Box::new(finished))));
+            self.fact(Fact::for_intent(of, Tool::Finished(Box::new(finished))));
         }
     }
 

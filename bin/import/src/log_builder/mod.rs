@@ -15,7 +15,7 @@ use leftfold_events::{
     Envelope, Event, Fact, Json, POLICY, Secrets, Seq, SessionId, Sha256, Time, admits, settle,
 };
 
-use super::{Item, ItemKind, LeftOut, Origin, Outcome, Part, Reply, Transcript};
+use super::{Item, ItemKind, LeftOut, MessagePart, Origin, Outcome, Reply, Transcript};
 
 /// Tools of these names make Leftfold's core act, which the other agent's tools did not.
 const OURS: [&str; 3] = ["batch", "plan_enter", "plan_exit"];
@@ -196,7 +196,7 @@ impl LogBuilder<'_> {
                 let id = call.map(|call| call.id.clone()).unwrap_or_default();
                 self.spawning.remove(&id);
             }
-            self.settle(Fact::of(of, Tool::Resolved(Box::new(resolution))));
+            self.settle(Fact::for_intent(of, Tool::Resolved(Box::new(resolution))));
         }
     }
 
@@ -280,13 +280,15 @@ impl LogBuilder<'_> {
         };
         for (index, part) in reply.parts.iter().enumerate() {
             let event: Event = match part {
-                Part::Call(call) => Tool::Called { call: call.clone() }.into(),
-                Part::Text(text) => streamed(index, PartKind::Text, text, None, false).into(),
-                Part::Reasoning { text, signature, redacted } => {
+                MessagePart::Call(call) => Tool::Called { call: call.clone() }.into(),
+                MessagePart::Text(text) => {
+                    streamed(index, PartKind::Text, text, None, false).into()
+                }
+                MessagePart::Reasoning { text, signature, redacted } => {
                     streamed(index, PartKind::Reasoning, text, signature.clone(), *redacted).into()
                 }
             };
-            self.fact(Fact::of(of, event));
+            self.fact(Fact::for_intent(of, event));
         }
         let finish = if reply.has_calls() { Finish::ToolCalls } else { reply.finish };
         self.replied(of, finish, reply.usage, reply.cost);
@@ -294,7 +296,7 @@ impl LogBuilder<'_> {
 
     fn replied(&mut self, of: Seq, finish: Finish, usage: Usage, cost: f64) {
         let body_sha256 = Sha256::default();
-        self.fact(Fact::of(of, Model::Finished { finish, usage, cost, body_sha256 }));
+        self.fact(Fact::for_intent(of, Model::Finished { finish, usage, cost, body_sha256 }));
     }
 
     /// Gives outcomes to the running calls.
@@ -313,7 +315,7 @@ impl LogBuilder<'_> {
                 spill: None,
                 attachments,
             };
-            self.fact(Fact::of(of, Tool::Finished(Box::new(finished))));
+            self.fact(Fact::for_intent(of, Tool::Finished(Box::new(finished))));
         }
     }
 
@@ -364,14 +366,14 @@ impl LogBuilder<'_> {
             return self.left_out.one("summary");
         };
         self.replied(request, Finish::Stop, Usage::default(), 0.0);
-        self.fact(Fact::of(of, Compaction::Finished { summary: summary.to_owned() }));
+        self.fact(Fact::for_intent(of, Compaction::Finished { summary: summary.to_owned() }));
     }
 
     fn fail(&mut self, class: FailureClass, message: &str) {
         let Some(of) = self.waiting(PendingKind::Request) else { return };
         let (message, status, retry_after) = (message.to_owned(), None, None);
         let failed = Model::Failed { class, message, status, retryable: false, retry_after };
-        self.fact(Fact::of(of, failed));
+        self.fact(Fact::for_intent(of, failed));
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Approvals {
 
 /// The project's remembered rules. A file that cannot be read counts as empty, so people are asked
 /// again; standard error gets the reason.
-pub fn of(worktree: &Path) -> Approvals {
+pub fn for_worktree(worktree: &Path) -> Approvals {
     stored(worktree).unwrap_or_else(|error| {
         crate::note(&format!("leftfold: {error:#}; remembered approvals are ignored until then"));
         Approvals::default()
@@ -69,7 +69,7 @@ pub fn stored(worktree: &Path) -> anyhow::Result<Approvals> {
 /// The id of an approval on the command line: the start of a hash of its permission and pattern.
 pub fn id(rule: &Rule) -> String {
     let text = format!("{}\0{}", rule.permission, rule.pattern);
-    Sha256::of(text.as_bytes()).to_string().chars().take(ID_LENGTH).collect()
+    Sha256::digest(text.as_bytes()).to_string().chars().take(ID_LENGTH).collect()
 }
 
 /// Takes back the approvals that `wanted` chooses, for sessions that exist too. Answers them.
@@ -95,7 +95,7 @@ pub fn forget(worktree: &Path, wanted: impl Fn(&Rule) -> bool) -> anyhow::Result
 }
 
 fn file(worktree: &Path) -> anyhow::Result<PathBuf> {
-    let hash = Sha256::of(worktree.as_os_str().as_bytes()).to_string();
+    let hash = Sha256::digest(worktree.as_os_str().as_bytes()).to_string();
     let name = match identity(worktree) {
         Some(id) => format!("approved-{id}.json"),
         None => "approved.json".to_owned(),
@@ -164,7 +164,7 @@ impl Memory {
         place: &SessionPlace,
         head: Seq,
     ) -> anyhow::Result<(Self, ActorRef<Observation>)> {
-        let (session, imports) = (place.session, Imports::of(&place.store)?);
+        let (session, imports) = (place.session, Imports::for_store(&place.store)?);
         let worktree = turn_settings.approvals_of();
         let texts = TextWatch::new(turn_settings, session, head);
         let records = Records { worktree, imports, asked: HashMap::new(), texts };

@@ -13,7 +13,7 @@ use leftfold_config::{self as settings, Env, Settings};
 
 /// The secrets of a project whose settings were read without errors before; none if they have
 /// errors now.
-pub fn of(directory: &Path) -> Secrets {
+pub fn for_directory(directory: &Path) -> Secrets {
     let known = settings::load(directory, &model::environment, leftfold_providers::known())
         .map_err(model::usage)
         .and_then(|settings| known(&settings, &model::environment));

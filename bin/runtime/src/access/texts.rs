@@ -204,7 +204,7 @@ impl TextWatch {
         let bases = [real(directory), real(worktree)];
         let is_seen = |path: &Path, text: &str| {
             let is_written = || {
-                let hash = Sha256::of(text.as_bytes()).to_string();
+                let hash = Sha256::digest(text.as_bytes()).to_string();
                 self.written.get(path) == Some(&hash)
             };
             let is_named = |word: &String| {

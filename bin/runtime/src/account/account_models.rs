@@ -40,13 +40,13 @@ fn list(provider: &str) -> Option<List> {
 }
 
 /// The models of the account that is signed in at a provider; none if its list is not known.
-pub fn of(provider: &str) -> Vec<AccountModel> {
+pub fn for_provider(provider: &str) -> Vec<AccountModel> {
     list(provider).map(|list| list.models).unwrap_or_default()
 }
 
 /// A model with the limits and capabilities that the account's list names.
 pub(crate) fn described(provider: &str, mut known: ModelSpec) -> ModelSpec {
-    if let Some(listed) = of(provider).into_iter().find(|model| model.id == known.id) {
+    if let Some(listed) = for_provider(provider).into_iter().find(|model| model.id == known.id) {
         known.limit = listed.limit;
         known.abilities.tools = listed.tools;
         known.abilities.media = listed.images;

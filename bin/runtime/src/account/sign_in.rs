@@ -21,16 +21,16 @@ use leftfold_events::secrets;
 pub use leftfold_oauth::{AutoConsent, Consent, Method, SignIn};
 use leftfold_oauth::{Error, Server, Started, Tokens};
 use leftfold_providers::{Authorization, Authorize, Credentials, Failure, Outgoing};
-pub use leftfold_providers::{sign_in as of, sign_ins};
+pub use leftfold_providers::{sign_in as for_provider, sign_ins};
 
 use crate::{Usage, account_models, redact_output};
 
 /// A token is refreshed this long before its end.
-const EARLY: Duration = Duration::from_secs(60);
+const REFRESH_MARGIN: Duration = Duration::from_secs(60);
 /// How long the vendor is waited for when it is asked for the models of an account.
-const MODELS_PATIENCE: Duration = Duration::from_secs(5);
+const MODELS_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time between two attempts to replace an old list of models while a process runs.
-const BETWEEN: Duration = Duration::from_secs(60 * 60);
+const MODELS_RETRY_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 fn server(row: &'static SignIn, host: Option<&str>) -> Result<Server, String> {
     let set = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
@@ -136,7 +136,7 @@ async fn refresh_models(row: &'static SignIn) -> Result<(), String> {
     let signed_in = auth::sign_in(&environment, row.provider).map_err(|error| error.to_string())?;
     let signed_in = signed_in.ok_or("nobody is signed in")?;
     let access = authorization(row, &signed_in).map_err(|error| error.to_string())?;
-    let models = leftfold_providers::account_models(row, &access, MODELS_PATIENCE).await?;
+    let models = leftfold_providers::account_models(row, &access, MODELS_TIMEOUT).await?;
     let keep = move || account_models::keep(row.provider, models);
     let kept = tokio::task::spawn_blocking(keep).await.map_err(|error| error.to_string())?;
     kept.map_err(|error| error.to_string())
@@ -158,7 +158,7 @@ pub(crate) fn bring_models_up_to_date_soon(provider: &str) {
     static ASKED: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    if asked.get(provider).is_some_and(|last| last.elapsed() < BETWEEN) {
+    if asked.get(provider).is_some_and(|last| last.elapsed() < MODELS_RETRY_INTERVAL) {
         return;
     }
     let provider = provider.to_owned();
@@ -414,7 +414,7 @@ fn named(provider: &str, signed_in: &SignedIn) -> Vec<(String, String)> {
 
 /// Whether an access token ends before a request with it is sure to be answered.
 pub(super) fn ends_soon(signed_in: &SignedIn) -> bool {
-    signed_in.expires != 0 && signed_in.expires <= now() + millis(EARLY)
+    signed_in.expires != 0 && signed_in.expires <= now() + millis(REFRESH_MARGIN)
 }
 
 /// [`learn`] for the credential of a plugin.

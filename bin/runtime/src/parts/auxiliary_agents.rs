@@ -19,7 +19,7 @@ pub(crate) fn lay_over(
     settings: &Settings,
     model: &Model,
 ) -> anyhow::Result<()> {
-    let agents = Agents::of(settings);
+    let agents = Agents::from_settings(settings);
     titles(options, &agents, settings)?;
     session_summaries(options, &agents, settings)?;
     summaries(options, &agents, settings, model)

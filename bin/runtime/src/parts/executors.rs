@@ -93,7 +93,7 @@ pub(crate) fn ask<T: Send>(question: impl AsyncFnOnce() -> anyhow::Result<T>) ->
 ///
 /// # Errors
 /// As for [`describe`], and if the executor has another workspace now.
-pub(crate) fn of(
+pub(crate) fn for_project(
     settings: &Settings,
     name: &str,
     (directory, worktree): (&Path, &Path),

@@ -133,7 +133,7 @@ pub fn servers(settings: &Settings, directory: &Path) -> Option<Servers> {
         worktree: settings.trust.worktree.clone(),
         environment: settings.environment(),
     };
-    (!specs.is_empty()).then(|| Servers::of(&context, &specs))
+    (!specs.is_empty()).then(|| Servers::from_specs(&context, &specs))
 }
 
 /// Whether the tool `lsp` has no server that it could ask.

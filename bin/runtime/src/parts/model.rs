@@ -170,7 +170,7 @@ fn owned(parameters: Vec<(&'static str, String)>) -> Vec<(String, String)> {
 }
 
 fn config(chosen: Chosen, wire: Wire) -> anyhow::Result<Config> {
-    let signed_in = chosen.sign_in.as_ref().zip(sign_in::of(&chosen.provider));
+    let signed_in = chosen.sign_in.as_ref().zip(sign_in::for_provider(&chosen.provider));
     let authorised = signed_in.map(|(signed_in, row)| sign_in::authorization(row, signed_in));
     let by_plugin = chosen.sign_in_plugin.as_deref();
     let by_plugin = by_plugin.map(|it| plugin_credentials::authorization(&chosen.provider, it));
@@ -267,7 +267,7 @@ pub fn variants(
 ) -> Vec<(String, Value)> {
     let efforts = listed.map_or(&[] as &[String], |listed| &listed.efforts);
     let reasons = reasons.or(listed.and_then(|listed| listed.abilities.reasoning));
-    let builtin = builtin_variants::of_listed(wire, vendor, id, efforts).into_iter();
+    let builtin = builtin_variants::for_listed_model(wire, vendor, id, efforts).into_iter();
     let mut all: Vec<(String, Value)> =
         builtin.filter(|(name, _)| reasons != Some(false) && !own.contains_key(name)).collect();
     all.extend(own.iter().map(|(name, options)| (name.clone(), options.clone())));

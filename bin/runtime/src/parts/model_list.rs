@@ -140,7 +140,7 @@ pub fn rows(settings: &Settings, summary: &ProviderSummary, default: Option<&str
         }
     }
     if let KeyState::From(KeySource::SignIn(_)) = summary.key {
-        for listed in account_models::of(&summary.name) {
+        for listed in account_models::for_provider(&summary.name) {
             if !named(&rows, &listed.id) && settings.is_shown(&summary.name, &listed.id) {
                 let AccountModel { id, limit, tools, images } = listed;
                 let origin = Origin::Account;

@@ -30,13 +30,13 @@ const VERSION: u32 = 1;
 /// How long the owner, or the next one, may take for a message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a sender looks what became of its message, if nothing wakes it.
-const LOOK: Duration = Duration::from_millis(250);
+const OUTCOME_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// After this time a sender looks whether somebody is there to take its message.
-const NOTICE: Duration = Duration::from_millis(1_500);
+const NOBODY_NOTICE_DELAY: Duration = Duration::from_millis(1_500);
 /// How long the details of an outcome may come after the append.
-const DETAILS: Duration = Duration::from_secs(3);
+const DETAILS_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often a log is read, if nothing says that it has grown.
-const READ: Duration = Duration::from_secs(5);
+const LOG_READ_INTERVAL: Duration = Duration::from_secs(5);
 /// Events of one observation.
 const BATCH: usize = 512;
 
@@ -166,12 +166,14 @@ async fn answer(
                 };
             }
             // its owner has ended before it could say more
-            Progress::Settled(since) if since > DETAILS => return Ok(json!({ "accepted": true })),
+            Progress::Settled(since) if since > DETAILS_TIMEOUT => {
+                return Ok(json!({ "accepted": true }));
+            }
             Progress::Gone => {
                 let why = format!("session {session} was removed before it got the message");
                 return Err(RpcError::request(why).into());
             }
-            Progress::Waits if posted.elapsed() > NOTICE => {
+            Progress::Waits if posted.elapsed() > NOBODY_NOTICE_DELAY => {
                 let owner = elsewhere(inbox, session).await?;
                 let is_late = posted.elapsed() > MESSAGE_TIMEOUT;
                 if let Some(why) = nobody(owner.as_ref(), session, is_late) {
@@ -187,7 +189,7 @@ async fn answer(
             }
             Progress::Waits | Progress::Settled(_) => {}
         }
-        let _ = timeout(LOOK, woken.notified()).await;
+        let _ = timeout(OUTCOME_POLL_INTERVAL, woken.notified()).await;
     }
 }
 
@@ -295,7 +297,7 @@ impl Tail {
 
     /// Waits until a log may have grown.
     async fn grown(&self) {
-        if timeout(READ, self.grown.notified()).await.is_err() {
+        if timeout(LOG_READ_INTERVAL, self.grown.notified()).await.is_err() {
             self.logs.iter().for_each(|log| log.has_more.store(true, Ordering::Release));
         }
     }

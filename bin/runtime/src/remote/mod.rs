@@ -36,7 +36,7 @@ use leftfold_view::QuestionId;
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node may take to answer the handshake.
-const HELLO: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest number of events in one observation.
 const BATCH: usize = 512;
 
@@ -117,7 +117,7 @@ impl Remote {
     /// or it does not answer.
     pub async fn attach(place: &SessionPlace) -> Option<(Self, Opened)> {
         path::identity(&place.store)?;
-        let found = tokio::time::timeout(HELLO, Self::find(place)).await;
+        let found = tokio::time::timeout(HANDSHAKE_TIMEOUT, Self::find(place)).await;
         let found = found.unwrap_or_else(|late| Err(late.into()));
         found.inspect_err(|error| tracing::debug!("no node to attach to: {error:#}")).ok()
     }

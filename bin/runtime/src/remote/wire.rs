@@ -56,7 +56,7 @@ impl RpcError {
     }
 
     /// An internal error; an [`RpcError`] stays as it is.
-    pub fn of(error: anyhow::Error) -> Self {
+    pub fn from_error(error: anyhow::Error) -> Self {
         if error.is::<QuotaReached>() {
             return Self { code: QUOTA, ..Self::internal(error) };
         }
@@ -199,7 +199,7 @@ pub(crate) fn derived(session: SessionId, seq: Seq, news: &Notification, to: &mu
     let (method, mut params) = match news {
         Notification::Status(status) => ("_leftfold/status", json!(status)),
         Notification::Diff(files) => {
-            let Figures { additions, deletions, .. } = Figures::of(files.iter());
+            let Figures { additions, deletions, .. } = Figures::from_files(files.iter());
             let params = json!({ "additions": additions, "deletions": deletions, "files": files });
             ("_leftfold/diff", params)
         }

@@ -14,7 +14,7 @@ pub struct Lines {
 
 impl Lines {
     /// The lines for `event`, which must follow the earlier ones; without line ends.
-    pub fn of(&mut self, event: &Envelope) -> Vec<String> {
+    pub fn for_event(&mut self, event: &Envelope) -> Vec<String> {
         self.lines_of(mask::shown(event))
     }
 

@@ -294,7 +294,7 @@ async fn write(
 async fn restored(outcomes: &mut mpsc::UnboundedReceiver<Files>) -> anyhow::Result<String> {
     while let Some(outcome) = outcomes.recv().await {
         if let Files::Restored { files, .. } = &outcome {
-            return Ok(file_changes::sum(&Figures::of(files.iter())));
+            return Ok(file_changes::sum(&Figures::from_files(files.iter())));
         }
         if let Some(message) = outcome.failure() {
             bail!(message.to_owned());

@@ -124,7 +124,7 @@ pub struct Costs(HashMap<PathBuf, Vec<Head>>);
 
 impl Costs {
     /// The cost of the session and of its children.
-    pub fn of(&mut self, store: &Path, head: &Head) -> f64 {
+    pub fn for_session(&mut self, store: &Path, head: &Head) -> f64 {
         let read = || session_paths::heads_now(store);
         cost(self.0.entry(store.to_owned()).or_insert_with(read), head)
     }

@@ -71,7 +71,8 @@ impl SessionSetup {
         overrides: &Overrides,
         resumes: bool,
     ) -> anyhow::Result<Self> {
-        let ResolvedSettings { settings, plugins } = ResolvedSettings::of(project, &place.store)?;
+        let ResolvedSettings { settings, plugins } =
+            ResolvedSettings::for_project(project, &place.store)?;
         warnings::print_once(&settings.warnings);
         let inherited = match resumes {
             true => Inherited::Resumed(project.given.as_deref()),
@@ -213,7 +214,7 @@ fn plan(
     if is_off(PLAN_MODE) {
         return Ok(None);
     }
-    let agents = Agents::of(settings);
+    let agents = Agents::from_settings(settings);
     let file = gather::plan::file(&project.worktree, &session_paths::data_dir()?, session);
     let can_switch = ["plan", "build"].into_iter().all(|name| agents.to_prompt(name).is_ok());
     Ok(can_switch.then_some(file))

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::derived::DerivedFeed;
 use super::methods;
 use super::peer::{Peer, SocketContext, SocketState};
-use super::sessions::{Sessions, Spoken};
+use super::sessions::{Sessions, UpgradedConnection};
 use super::speak::{self, Speak};
 use crate::lines::Lines;
 use crate::remote::wire::{self, MAX_LINE, Request, RpcError};
@@ -35,14 +35,14 @@ const WATCHES: usize = 64;
 /// How long to wait for a client to read the notice that the node rests.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for watching clients to receive the last events.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a request sent before the end may take to arrive.
-const ON_ITS_WAY: Duration = Duration::from_millis(20);
+const LAST_REQUEST_DELAY: Duration = Duration::from_millis(20);
 /// The interval for each watcher, so that all together receive at most some 500 pieces a second.
 /// Each piece wakes a process, and many would slow down the session that they watch.
-const SHARE: Duration = Duration::from_millis(2);
+const WATCHER_INTERVAL: Duration = Duration::from_millis(2);
 /// The longest delay of an event, about as long as pieces of text are collected.
-const LONGEST_SHARE: Duration = Duration::from_millis(100);
+const MAX_WATCHER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Serves a client until it leaves.
 pub(super) async fn serve(stream: UnixStream, mut context: SocketContext) {
@@ -73,7 +73,7 @@ pub(super) async fn serve(stream: UnixStream, mut context: SocketContext) {
         connection.watches.shutdown().await;
         drop(connection);
         let Ok(Some(writing)) = writer.await else { return };
-        let spoken = Spoken { input: reading, output: writing, pid, options };
+        let spoken = UpgradedConnection { input: reading, output: writing, pid, options };
         tokio::select! {
             () = speaker(spoken) => {}
             () = quiet(&mut context) => {}
@@ -96,7 +96,7 @@ async fn over(context: &mut Option<SocketContext>) {
 /// Waits until the node is about to end, and then as long as a request may be on its way.
 async fn quiet(context: &mut SocketContext) {
     context.closing().await;
-    tokio::time::sleep(ON_ITS_WAY).await;
+    tokio::time::sleep(LAST_REQUEST_DELAY).await;
 }
 
 /// Accepts the lines of a client that is not at the socket, as long as it sends any. `pid` is the
@@ -137,7 +137,7 @@ impl Connection {
     async fn end(mut self, state: SocketState) {
         if state != SocketState::Gone {
             let told = async { while self.watches.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(LAST_WORDS, told).await;
+            let _ = tokio::time::timeout(LAST_EVENTS_TIMEOUT, told).await;
         }
         self.watches.shutdown().await;
         if matches!(state, SocketState::Ending | SocketState::Resting) {
@@ -287,8 +287,8 @@ impl Throttle {
     /// Waits for this watcher's next turn after events were sent at `began`. Events after a pause
     /// are sent at once; events within the interval are sent in one piece.
     async fn keep(&self, began: Instant) {
-        let share = SHARE.saturating_mul(WATCHING.load(Ordering::Relaxed));
-        tokio::time::sleep_until(began + share.min(LONGEST_SHARE)).await;
+        let share = WATCHER_INTERVAL.saturating_mul(WATCHING.load(Ordering::Relaxed));
+        tokio::time::sleep_until(began + share.min(MAX_WATCHER_INTERVAL)).await;
     }
 }
 

@@ -12,7 +12,7 @@ const DEPTH: usize = 64;
 
 /// A client of `wanted`, if it descends from the session of `root`.
 pub(super) async fn descendant(root: &Client, wanted: SessionId) -> Option<Client> {
-    subtree(root).await.contains(&wanted).then(|| root.of(wanted))
+    subtree(root).await.contains(&wanted).then(|| root.for_session(wanted))
 }
 
 /// The session of `root` and its descendants, parents before children: those that are open in the
@@ -22,7 +22,7 @@ pub(super) async fn subtree(root: &Client) -> Vec<SessionId> {
     while let Some(session) = subtree.get(looked).copied() {
         looked += 1;
         // A session that is not open has nothing running.
-        let Ok(state) = root.of(session).view().await else { continue };
+        let Ok(state) = root.for_session(session).view().await else { continue };
         for child in &state.children {
             if !subtree.contains(&child.session) {
                 subtree.push(child.session);
@@ -51,7 +51,7 @@ pub(super) async fn question(root: &Client, which: &Which) -> Result<Option<Ques
     for _ in 0..DEPTH {
         let mut below = Vec::new();
         for session in std::mem::take(&mut level) {
-            let Ok(state) = root.of(session).view().await else { continue };
+            let Ok(state) = root.for_session(session).view().await else { continue };
             found.extend(which.open(&state).map(|of| (session, of)));
             below.extend(children(&state));
         }

@@ -44,7 +44,8 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
         ));
     }
     let place = SessionPlace { store: store.dir().to_owned(), session };
-    let read = move || store.read(session, 1, usize::MAX).map_err(|e| RpcError::of(e.into()));
+    let read =
+        move || store.read(session, 1, usize::MAX).map_err(|e| RpcError::from_error(e.into()));
     let events = blocking(read).await?;
     let made = fork::make(
         &node,
@@ -55,20 +56,20 @@ pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> 
     .await;
     let Forked { session, notice } = made.map_err(|error| match error.downcast::<Usage>() {
         Ok(Usage(why)) => RpcError::params(why),
-        Err(error) => RpcError::of(error),
+        Err(error) => RpcError::from_error(error),
     })?;
     Ok(json!({ "session": session, "notice": notice }))
 }
 
 async fn pass_on(peer: &Peer, remote: &Remote, mut params: Value) -> Result<Value, RpcError> {
     if remote.inbox().is_none() {
-        return remote.call(FORK, params).await.map_err(RpcError::of);
+        return remote.call(FORK, params).await.map_err(RpcError::from_error);
     }
     peer.must_be_first()?;
     // so it is known even if the answer is lost
     let id = project::new_id();
     params["id"] = json!(id);
-    let mut made = remote.pass_on(FORK, params).await.map_err(RpcError::of)?;
+    let mut made = remote.pass_on(FORK, params).await.map_err(RpcError::from_error)?;
     made["session"] = json!(id);
     Ok(made)
 }

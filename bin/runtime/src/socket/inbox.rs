@@ -26,7 +26,7 @@ use crate::remote::inbox::{self, Message, Outcome};
 use crate::remote::wire::RpcError;
 
 /// How often it looks for messages, if nothing wakes it, and how long it waits before it tries one again.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages that are looked at together.
 const MAX_MESSAGES: usize = 256;
@@ -88,7 +88,7 @@ async fn run(sessions: Weak<dyn Sessions>, inbox: WeakInbox, may_claim: bool) {
     loop {
         tokio::select! {
             () = woken.notified() => {}
-            () = sleep(LOOK) => {}
+            () = sleep(POLL_INTERVAL) => {}
             Some((session, tried)) = ended.recv() => {
                 busy.remove(&session);
                 if let Some(message) = tried {
@@ -122,7 +122,7 @@ async fn run(sessions: Weak<dyn Sessions>, inbox: WeakInbox, may_claim: bool) {
                 let tried = take_all(&sessions, &inbox, queue).await;
                 drop(inbox);
                 if tried.is_some() {
-                    sleep(LOOK).await;
+                    sleep(POLL_INTERVAL).await;
                 }
                 // nobody waits for it any more when the node ends
                 let _ = sender.send((session, tried));
@@ -212,7 +212,7 @@ async fn handle(
         return Err(RpcError::method(&method, &TAKEN));
     };
     if !is_mine {
-        sessions.take_over(session).await.map_err(RpcError::of)?;
+        sessions.take_over(session).await.map_err(RpcError::from_error)?;
     }
     let peer = Peer::of_message(sessions, message);
     methods::call(&peer, method, params).await

@@ -189,14 +189,14 @@ pub(super) async fn call(peer: &Peer, method: &str, params: Value) -> Result<Val
         && let Some(remote) = peer.open(session).await?.remote()
     {
         if remote.inbox().is_none() {
-            return remote.call(method, params).await.map_err(RpcError::of);
+            return remote.call(method, params).await.map_err(RpcError::from_error);
         }
         // logs of a shared store are read here
         if !READING.contains(&method) {
             peer.must_be_first()?;
             let mut params = params;
             params["by"] = peer.by(params["by"].as_str()).into();
-            return remote.pass_on(method, params).await.map_err(RpcError::of);
+            return remote.pass_on(method, params).await.map_err(RpcError::from_error);
         }
     }
     match method {
@@ -237,7 +237,8 @@ pub(super) async fn watch(
         true => Some(DerivedFeed::before(&client, from, derived).await?),
         false => None,
     };
-    let subscription = Subscription::open_as(&client, from, scope).await.map_err(RpcError::of)?;
+    let subscription =
+        Subscription::open_as(&client, from, scope).await.map_err(RpcError::from_error)?;
     Ok((subscription, feed))
 }
 
@@ -265,7 +266,7 @@ fn page(events: &[Envelope], from: Seq, to: Seq) -> Value {
         if bytes > BYTES {
             break;
         }
-        for line in lines.of(event) {
+        for line in lines.for_event(event) {
             bytes += line.len();
             // The line was made as JSON just before.
             page.extend(serde_json::from_str::<Value>(&line).ok());
@@ -313,7 +314,7 @@ async fn prompt(
     let setup = sessions.setup(session, &options).await;
     let setup = setup.map_err(|error| refused(error, options.changes_turn()))?;
     let mut parts = match has_mentions {
-        true => mention::attached(&setup, parts).await.map_err(RpcError::of)?,
+        true => mention::attached(&setup, parts).await.map_err(RpcError::from_error)?,
         false => parts,
     };
     if no_reply {
@@ -323,7 +324,11 @@ async fn prompt(
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
     let message = UserMessage { quiet: no_reply, ..UserMessage::prompt(parts, &by) };
     let message = message.with_id(options.message_id).map_err(|why| refused(why.into(), true))?;
-    match client.prompt_with(setup.prompt_config(), message, joins).await.map_err(RpcError::of)? {
+    match client
+        .prompt_with(setup.prompt_config(), message, joins)
+        .await
+        .map_err(RpcError::from_error)?
+    {
         Answered::Accepted => Ok(json!({})),
         Answered::Repeated { seq } => Ok(json!({ "repeated": true, "seq": seq })),
         Answered::NotOpen | Answered::Already { .. } | Answered::Refused { .. } => Err(ended()),
@@ -350,7 +355,7 @@ fn check(options: &PromptOptions, no_reply: bool) -> Result<(), RpcError> {
 fn refused(error: anyhow::Error, has_options: bool) -> RpcError {
     match error.downcast_ref() {
         Some(Usage(why)) if has_options => RpcError::params(format!("params: {why}")),
-        Some(Usage(_)) | None => RpcError::of(error),
+        Some(Usage(_)) | None => RpcError::from_error(error),
     }
 }
 
@@ -368,11 +373,13 @@ async fn compact(peer: &Peer, asked: CompactParams) -> Result<Value, RpcError> {
     let config = sessions
         .setup(session, &PromptOptions::default())
         .await
-        .map_err(RpcError::of)?
+        .map_err(RpcError::from_error)?
         .prompt_config();
     let (by, joins) = (peer.by(by.as_deref()), sessions.only_joins());
-    let asked =
-        client.compact(config, &by, instructions.as_deref(), joins).await.map_err(RpcError::of)?;
+    let asked = client
+        .compact(config, &by, instructions.as_deref(), joins)
+        .await
+        .map_err(RpcError::from_error)?;
     let accepted = asked == Answered::Accepted;
     if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
         return Err(leaving());
@@ -402,15 +409,15 @@ async fn configure(peer: &Peer, asked: ConfigureParams) -> Result<Value, RpcErro
         let settles = peer.message.filter(|_| choices.is_none() && rules.is_none());
         let client = client.clone().settling(settles);
         let archived = archived.map(Time::from_millis);
-        accepted |= client.archive(archived, &by).await.map_err(RpcError::of)?;
+        accepted |= client.archive(archived, &by).await.map_err(RpcError::from_error)?;
     }
     if let Some(rules) = rules {
         let settles = peer.message.filter(|_| choices.is_none());
         let client = client.clone().settling(settles);
-        accepted |= client.set_rules(rules, &by).await.map_err(RpcError::of)?;
+        accepted |= client.set_rules(rules, &by).await.map_err(RpcError::from_error)?;
     }
     if let Some(choices) = choices {
-        accepted |= client.configure(choices, &by).await.map_err(RpcError::of)?;
+        accepted |= client.configure(choices, &by).await.map_err(RpcError::from_error)?;
     }
     Ok(json!({ "accepted": accepted }))
 }
@@ -458,17 +465,17 @@ async fn revert(
         .sessions
         .setup(session, &PromptOptions::default())
         .await
-        .map_err(RpcError::of)?;
+        .map_err(RpcError::from_error)?;
     let by = peer.by(by.as_deref());
     let refused =
-        client.revert(setup.prompt_config(), back, &by).await.map_err(RpcError::of)?.err();
+        client.revert(setup.prompt_config(), back, &by).await.map_err(RpcError::from_error)?.err();
     Ok(json!({ "accepted": refused.is_none(), "refused": refused }))
 }
 
 async fn cancel(peer: &Peer, asked: SessionParams) -> Result<Value, RpcError> {
     let SessionParams { session, by } = asked;
     let by = peer.by(by.as_deref());
-    peer.open(session).await?.interrupt(&by).await.map_err(RpcError::of)?;
+    peer.open(session).await?.interrupt(&by).await.map_err(RpcError::from_error)?;
     Ok(json!({}))
 }
 
@@ -486,8 +493,9 @@ async fn answer(peer: &Peer, asked: AnswerParams) -> Result<Value, RpcError> {
         let by = peer.by(by.as_deref());
         let reply = QuestionReply { answer: reply, feedback, always, by };
         // Subscribed before the answer is given, so that its outcome is not missed.
-        let subscription =
-            Subscription::open(&client.of(session), of).await.map_err(RpcError::internal)?;
+        let subscription = Subscription::open(&client.for_session(session), of)
+            .await
+            .map_err(RpcError::internal)?;
         let by = match client.answer((session, of), reply).await.map_err(RpcError::internal)? {
             Answered::Accepted => return durable(subscription, (session, of)).await,
             Answered::Already { by } => Some(by),
@@ -519,8 +527,9 @@ async fn closed(client: &Client, which: Which) -> Result<Value, RpcError> {
     };
     for session in sessions {
         // The event that closed the question may not be durable yet.
-        if let Ok(state) = client.of(session).view().await {
-            let subscription = Subscription::open(&client.of(session), state.seq.max(1)).await;
+        if let Ok(state) = client.for_session(session).view().await {
+            let subscription =
+                Subscription::open(&client.for_session(session), state.seq.max(1)).await;
             subscription.map_err(RpcError::internal)?.next().await;
         }
         let store = client.reading().await.map_err(RpcError::internal)?;

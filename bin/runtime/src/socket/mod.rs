@@ -74,7 +74,8 @@ pub use inbox::{take_messages_of, take_messages_of_one};
 pub use methods::{METHODS, answered_by, check_rules, is_leftfold_method, rules};
 pub use server::{Bound, Sockets, bind, start_node};
 pub use sessions::{
-    Hosting, Register, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard, Spoken,
+    Hosting, Register, SessionRegistry, Sessions, SingleSession, Speaker, SpeakingGuard,
+    UpgradedConnection,
 };
 pub use speak::{Joined, RETRY_DELAY, is_refused, join, speak};
 pub use takeover::take_over_unowned;

@@ -25,7 +25,7 @@ pub(super) async fn verify(peer: &Peer, params: Value) -> Result<Value, RpcError
     let store = peer.open(session).await?.reading().await.map_err(RpcError::internal)?;
     blocking(move || {
         let events = store.read(session, 1, usize::MAX).map_err(RpcError::internal)?;
-        let found = divergences(&events, all).map_err(RpcError::of)?;
+        let found = divergences(&events, all).map_err(RpcError::from_error)?;
         Ok(json!({ "session": session, "events": events.len(), "divergences": found }))
     })
     .await
@@ -43,7 +43,7 @@ pub(super) async fn why(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let place = crate::session_paths::SessionPlace { store: store.dir().to_owned(), session };
     blocking(move || {
         let holder = || i32::try_from(std::process::id()).ok();
-        why::report(&place, holder).map_err(RpcError::of)
+        why::report(&place, holder).map_err(RpcError::from_error)
     })
     .await
 }

@@ -21,7 +21,7 @@ use crate::remote::path::{self, Identity};
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How long the end waits for answers to requests that have arrived.
-const LAST_ANSWERS: Duration = Duration::from_millis(250);
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A socket in its store's folder, which is removed when this is dropped.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Served {
     /// Unless a turn is `cut_off`, watching clients are told that this is not a crash.
     pub async fn close(mut self, cut_off: bool) {
         self.state.send_replace(if cut_off { SocketState::Gone } else { SocketState::Ending });
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.serving.recv()).await;
+        let _ = tokio::time::timeout(LAST_ANSWERS_TIMEOUT, self.serving.recv()).await;
     }
 }
 

@@ -35,7 +35,7 @@ use crate::turn_config::{Overrides, PromptOptions};
 
 /// A connection that carries another protocol from now on.
 #[derive(Debug)]
-pub struct Spoken {
+pub struct UpgradedConnection {
     pub input: BufReader<OwnedReadHalf>,
     pub output: OwnedWriteHalf,
     /// The client's process.
@@ -45,7 +45,7 @@ pub struct Spoken {
 }
 
 /// Serves a connection until it ends.
-pub type Speaker = Arc<dyn Fn(Spoken) -> BoxFuture<'static, ()> + Send + Sync>;
+pub type Speaker = Arc<dyn Fn(UpgradedConnection) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Registers a protocol that other processes may speak with a node that keeps a store.
 pub type Register = fn(&Arc<SessionRegistry>, &ActorRef<NodeMessage>, &Store);
@@ -237,10 +237,10 @@ type RemovalFollower = Box<dyn Fn(SessionId) + Send + Sync>;
 const CLAIMS: usize = 8;
 
 /// How long a turn that goes on may take to begin.
-const BEGIN: Duration = Duration::from_secs(5);
+const TURN_BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the connections that carry another protocol may take to end.
-const CUT: Duration = Duration::from_millis(400);
+const CUT_TIMEOUT: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Default)]
 struct Speaking {
@@ -401,7 +401,7 @@ impl SessionRegistry {
             return Ok(false);
         }
         let looked = place.clone();
-        let project = tokio::task::spawn_blocking(move || Project::of(&looked)).await??;
+        let project = tokio::task::spawn_blocking(move || Project::for_session(&looked)).await??;
         if !is_workable(&project) {
             bail!(
                 "its project folder {} is not on this host: bring it there",
@@ -437,7 +437,7 @@ impl SessionRegistry {
         resumed.extensions.ready().await;
         let mut events = Subscription::open(client, opened.head + 1).await?;
         client.resume(&resumed)?;
-        let _ = tokio::time::timeout(BEGIN, events.next()).await;
+        let _ = tokio::time::timeout(TURN_BEGIN_TIMEOUT, events.next()).await;
         Ok(true)
     }
 
@@ -593,7 +593,7 @@ impl SessionRegistry {
         self.speaking.send_modify(|speaking| speaking.ends = true);
         let mut speaking = self.speaking.subscribe();
         let over = speaking.wait_for(|speaking| speaking.count == 0);
-        if tokio::time::timeout(CUT, over).await.is_err() {
+        if tokio::time::timeout(CUT_TIMEOUT, over).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
     }
@@ -814,7 +814,7 @@ impl SessionRegistry {
                 Some(kept) => {
                     Project::of_events(&looked, &kept.read(looked.session, 1, usize::MAX)?)
                 }
-                None => Project::of(&looked),
+                None => Project::for_session(&looked),
             });
         let project = project.await??;
         let known = RegisteredSession {
@@ -849,14 +849,14 @@ async fn forget(store: &Store, sessions: Vec<SessionId>) -> anyhow::Result<()> {
 #[async_trait]
 impl Sessions for SessionRegistry {
     async fn client(&self, session: SessionId, store: Option<&Path>) -> Result<Client, RpcError> {
-        let place = match self.find(session, store).await.map_err(RpcError::of) {
+        let place = match self.find(session, store).await.map_err(RpcError::from_error) {
             Ok(place) => place,
             Err(error) => return self.descendant(session, store).await.ok_or(error),
         };
         if store.is_some_and(|store| place.store != store) {
             return Err(RpcError::not_open(session));
         }
-        Ok(self.client_for(session, None).await.map_err(RpcError::of)?.0)
+        Ok(self.client_for(session, None).await.map_err(RpcError::from_error)?.0)
     }
 
     async fn setup(
@@ -895,7 +895,7 @@ impl Sessions for SessionRegistry {
             Ok(place) if place.store == folder => self.elsewhere(&place).await,
             Ok(_) | Err(_) => Ok(None),
         };
-        if is_elsewhere.map_err(RpcError::of)?.is_some() {
+        if is_elsewhere.map_err(RpcError::from_error)?.is_some() {
             return held(&self.client(session, store).await?).await;
         }
         let kept = self.kept.get().filter(|kept| kept.dir() == folder);
@@ -935,7 +935,7 @@ impl Sessions for SessionRegistry {
             closed.map_err(RpcError::internal)?;
             self.known().remove(&session);
         }
-        forget(&store, tree).await.map_err(RpcError::of)?;
+        forget(&store, tree).await.map_err(RpcError::from_error)?;
         if let Some(removed) = self.removed.get() {
             removed(session);
         }

@@ -30,7 +30,7 @@ const ANSWER: usize = 64 << 10;
 /// How long to wait before the next attempt to get a store, or its node.
 pub const RETRY_DELAY: Duration = Duration::from_millis(25);
 /// After this time a person is told what the wait is for.
-const NOTICE: Duration = Duration::from_secs(1);
+const NOTICE_DELAY: Duration = Duration::from_secs(1);
 
 /// A protocol that a client has chosen, and its options.
 pub(super) type Speak = (Speaker, Value);
@@ -129,7 +129,7 @@ pub async fn join(folder: &Path, protocol: &str, options: &Value) -> anyhow::Res
                 Err(error) => return Ok(Joined::Broken(error)),
             }
         }
-        if began.elapsed() >= NOTICE && !std::mem::replace(&mut is_told, true) {
+        if began.elapsed() >= NOTICE_DELAY && !std::mem::replace(&mut is_told, true) {
             crate::note(&format!(
                 "leftfold: another process has the store {} for one turn: waiting for its end",
                 folder.display()

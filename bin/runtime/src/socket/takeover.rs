@@ -21,7 +21,7 @@ use super::sessions::SessionRegistry;
 use crate::redact_output;
 
 /// How often it looks for sessions, if nothing wakes it.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The length to which a note about a session is cut, in characters.
 const MAX_TROUBLE: usize = 500;
@@ -29,8 +29,8 @@ const MAX_TROUBLE: usize = 500;
 /// With so many sessions open, this node takes no more.
 const MAX_SESSIONS: usize = 256;
 
-/// A session that fails again and again is tried after pauses that become longer, from [`LOOK`] up to this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// A session that fails again and again is tried after pauses that become longer, from [`POLL_INTERVAL`] up to this.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(600);
 
 /// From now on until it ends, the node goes on with sessions of its store that want a node and have none, and takes the
 /// messages of other nodes, if it shares the store with them.
@@ -56,7 +56,7 @@ async fn run(sessions: Weak<SessionRegistry>) {
         store.on_release(Box::new(woken));
     }
     loop {
-        let _ = timeout(LOOK, wake.notified()).await;
+        let _ = timeout(POLL_INTERVAL, wake.notified()).await;
         let Some(sessions) = sessions.upgrade().filter(|sessions| !sessions.is_ending()) else {
             return;
         };
@@ -119,16 +119,16 @@ impl Attempts {
     /// Those of the sessions that may be tried now.
     fn due(&mut self, found: Vec<SessionId>, now: Instant) -> Vec<SessionId> {
         // long enough ago to count no more
-        self.0.retain(|_, (last, pause)| now < *last + *pause + LONGEST_PAUSE);
+        self.0.retain(|_, (last, pause)| now < *last + *pause + MAX_RETRY_DELAY);
         let mut due = found;
         due.retain(|session| match self.0.get_mut(session) {
             Some((last, pause)) if now < *last + *pause => false,
             Some((last, pause)) => {
-                (*last, *pause) = (now, (*pause * 2).min(LONGEST_PAUSE));
+                (*last, *pause) = (now, (*pause * 2).min(MAX_RETRY_DELAY));
                 true
             }
             None => {
-                self.0.insert(*session, (now, LOOK));
+                self.0.insert(*session, (now, POLL_INTERVAL));
                 true
             }
         });
@@ -155,6 +155,6 @@ mod tests {
         let later = start + Duration::from_secs(9_000);
         assert_eq!(attempts.due(vec![session], later), [session]);
         // it begins anew
-        assert_eq!(attempts.due(vec![session], later + LOOK), [session]);
+        assert_eq!(attempts.due(vec![session], later + POLL_INTERVAL), [session]);
     }
 }

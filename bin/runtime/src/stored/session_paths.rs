@@ -70,7 +70,7 @@ pub fn databases_folder() -> anyhow::Result<PathBuf> {
 
 /// The folder for the store that the database with this address keeps.
 pub fn database_folder(address: &str) -> anyhow::Result<PathBuf> {
-    let hash = leftfold_events::Sha256::of(address.as_bytes()).to_string();
+    let hash = leftfold_events::Sha256::digest(address.as_bytes()).to_string();
     Ok(databases_folder()?.join(&hash[..16]))
 }
 

@@ -86,7 +86,7 @@ impl Project {
     ///
     /// # Errors
     /// There is no such session, or its log cannot be read.
-    pub fn of(place: &SessionPlace) -> anyhow::Result<Self> {
+    pub fn for_session(place: &SessionPlace) -> anyhow::Result<Self> {
         let events = leftfold_store::Reader::open(&place.store)?.read(place.session, 1)?;
         Self::of_events(place, &events)
     }
@@ -281,7 +281,7 @@ pub(crate) fn remote_servers(settings: &Settings) -> Servers {
         format!("the MCP server `{}` is a program, and is left out at an executor", spec.name)
     });
     warnings::print_once(&left_out.collect::<Vec<_>>());
-    Servers::of(Path::new(NO_PROJECT), &settings.environment(), &elsewhere)
+    Servers::from_specs(Path::new(NO_PROJECT), &settings.environment(), &elsewhere)
 }
 
 /// The MCP servers in settings, those that clients have added, and those that a client `handed` over, which win.
@@ -303,7 +303,7 @@ pub fn servers(directory: &Path, settings: &Settings, handed: &[ServerSpec]) -> 
     let own = own.filter(|spec| handed.iter().all(|other| other.name != spec.name));
     let handed = handed.iter().map(|spec| specs::supplied(spec.clone(), settings));
     let specs: Vec<ServerSpec> = own.chain(handed).collect();
-    Servers::of(directory, &settings.environment(), &specs)
+    Servers::from_specs(directory, &settings.environment(), &specs)
 }
 
 /// The limits for a tool's output to the model.

@@ -33,7 +33,7 @@ impl ResolvedSettings {
     ///
     /// # Errors
     /// The settings are wrong. Problems with plugins are among the warnings.
-    pub fn of(project: &Project, store: &Path) -> anyhow::Result<Self> {
+    pub fn for_project(project: &Project, store: &Path) -> anyhow::Result<Self> {
         let directory = project.settings_directory();
         let found = settings::load_shared(directory, leftfold_providers::known());
         let found = found.map_err(model::usage)?;
@@ -180,5 +180,5 @@ pub fn plugins(
     };
     let mut specs: Vec<_> = specs.into_iter().filter_map(Result::ok).collect();
     specs::distinguish(&mut specs);
-    (Plugins::of(&root, &specs), wrong)
+    (Plugins::from_specs(&root, &specs), wrong)
 }

@@ -45,7 +45,7 @@ impl Log {
 
     pub(super) fn requested(&mut self) -> Seq {
         let (model, purpose) = (ModelRef::default(), Purpose::Turn);
-        let request_sha256 = Sha256::of(b"");
+        let request_sha256 = Sha256::digest(b"");
         self.add(None, Model::Requested { model, step: 1, attempt: 1, purpose, request_sha256 })
     }
 

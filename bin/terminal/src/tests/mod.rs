@@ -1050,7 +1050,7 @@ proptest! {
                         let is_reason = reply.feedback.is_some();
                         sent += &reply.feedback.unwrap_or_default();
                         prop_assert!(app.asked.is_none());
-                        prop_assert!(is_reason || (now >= shown_at + leftfold_view::QUIET && !had_draft));
+                        prop_assert!(is_reason || (now >= shown_at + leftfold_view::QUIET_DELAY && !had_draft));
                         if let Some(question) = open.take() {
                             log.answered(question, reply.answer, None, "terminal");
                         }

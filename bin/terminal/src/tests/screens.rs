@@ -412,7 +412,7 @@ fn everything_over_a_second_shows_that_it_lives() {
     log.streamed(asked, &"word ".repeat(40));
     let shown = rows(&log, 4_000);
     assert!(shown.contains(" answering · 6 s · about 250 tokens"), "{shown}");
-    let (model, request_sha256) = (Default::default(), Sha256::of(b""));
+    let (model, request_sha256) = (Default::default(), Sha256::digest(b""));
     let purpose = Purpose::Compaction;
     log.add(None, Model::Requested { model, step: 1, attempt: 1, purpose, request_sha256 });
     assert!(rows(&log, 4_000).contains(" writing a summary · 4 s"), "{}", rows(&log, 4_000));
@@ -437,7 +437,7 @@ fn a_summary_says_how_full_the_context_was_and_is() {
     log.prompted("go", "terminal");
     let asked = log.requested();
     let usage = Usage { input: 92_000, output: 500, ..Usage::default() };
-    let (finish, body_sha256) = (Finish::Stop, Sha256::of(b""));
+    let (finish, body_sha256) = (Finish::Stop, Sha256::digest(b""));
     log.add(Some(asked), Model::Finished { finish, usage, cost: 0.0, body_sha256 });
     let started = log.add(None, Compaction::Started { through: 2, auto: true });
     let summary = "The lexer is **fixed**. ".repeat(100);

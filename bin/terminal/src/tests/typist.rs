@@ -142,7 +142,9 @@ impl Typist {
                 self.sent += &reply.feedback.unwrap_or_default();
                 let (shown, since) = self.shown.take().expect("a question is on the screen");
                 assert_eq!(id, shown);
-                assert!(is_reason || (self.now >= since + leftfold_view::QUIET && !had_draft));
+                assert!(
+                    is_reason || (self.now >= since + leftfold_view::QUIET_DELAY && !had_draft)
+                );
                 if let Some(patterns) = reply.always {
                     if random.below(2) == 0 {
                         self.app.refused(id, &patterns, "no such pattern");

@@ -74,7 +74,7 @@ impl Streamed {
 }
 
 impl Omissions {
-    pub fn of<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
+    pub fn from_events<'a>(events: impl IntoIterator<Item = &'a Envelope>) -> Self {
         let mut omissions = Self::default();
         events.into_iter().for_each(|event| omissions.push(event));
         omissions

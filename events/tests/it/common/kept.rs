@@ -20,10 +20,11 @@ impl Run {
         let restore = self.open(PendingKind::Restore).unwrap_or(0);
         let (message, by) = ("no".to_owned(), "test".to_owned());
         match step {
-            Snap(tree, files) => Fact::of(snapshot, snapshotted(tree, files)),
-            NoSnap => {
-                Fact::of(snapshot, Files::SnapshotFailedAs { class: FilesFailure::Git, message })
-            }
+            Snap(tree, files) => Fact::for_intent(snapshot, snapshotted(tree, files)),
+            NoSnap => Fact::for_intent(
+                snapshot,
+                Files::SnapshotFailedAs { class: FilesFailure::Git, message },
+            ),
             Revert(to) => Fact::new(Files::RevertAsked { to: *to, by }),
             Unrevert => Fact::new(Files::UnrevertAsked { by }),
             Checkout(files) => {
@@ -33,10 +34,11 @@ impl Run {
                 };
                 Fact::new(Files::CheckoutAsked { paths: files.iter().map(saved).collect(), by })
             }
-            Restored(tree) => Fact::of(restore, restored(tree)),
-            NotRestored => {
-                Fact::of(restore, Files::RestoreFailedAs { class: FilesFailure::Io, message })
-            }
+            Restored(tree) => Fact::for_intent(restore, restored(tree)),
+            NotRestored => Fact::for_intent(
+                restore,
+                Files::RestoreFailedAs { class: FilesFailure::Io, message },
+            ),
             _ => panic!("{step:?} has nothing to do with files"),
         }
     }

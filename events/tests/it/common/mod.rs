@@ -197,7 +197,7 @@ impl Run {
     }
 
     fn to_request(&self, event: impl Into<leftfold_events::Event>) -> Fact {
-        Fact::of(self.open(PendingKind::Request).unwrap_or(0), event)
+        Fact::for_intent(self.open(PendingKind::Request).unwrap_or(0), event)
     }
 
     pub(crate) fn fact(&mut self, step: &Step) -> Fact {
@@ -232,23 +232,30 @@ impl Run {
             }),
             Resolve(id, class, access, path) => {
                 let resolution = resolution(id, *class, *access, path);
-                Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+                Fact::for_intent(
+                    self.waiting(id).unwrap_or(0),
+                    Tool::Resolved(Box::new(resolution)),
+                )
             }
             Batch(id, _) | Task(id) | Exit(id) | ChildEnds(id) => self.special(step, id),
             Equip(agent) => Fact::new(Turn::Configured(config_of(agent).payloads())),
             Unresolved(id) => {
                 let mut resolution = resolution(id, Class::Read, ("read", "x"), "");
                 resolution.error = Some("bad arguments".into());
-                Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+                Fact::for_intent(
+                    self.waiting(id).unwrap_or(0),
+                    Tool::Resolved(Box::new(resolution)),
+                )
             }
-            Progress(id, tail) => {
-                Fact::of(self.waiting(id).unwrap_or(0), Tool::Progressed { tail: (*tail).into() })
-            }
-            Done(id, output) => Fact::of(
+            Progress(id, tail) => Fact::for_intent(
+                self.waiting(id).unwrap_or(0),
+                Tool::Progressed { tail: (*tail).into() },
+            ),
+            Done(id, output) => Fact::for_intent(
                 self.waiting(id).unwrap_or(0),
                 Tool::Finished(Box::new(finished(id, output))),
             ),
-            Answer(id, reply, feedback) => Fact::of(
+            Answer(id, reply, feedback) => Fact::for_intent(
                 self.waiting(id).unwrap_or(0),
                 Permission::Answered {
                     reply: *reply,
@@ -260,7 +267,7 @@ impl Run {
                 let due = self.state.due().unwrap_or_default();
                 self.now = self.now.max(due.millis());
                 let first = self.state.overdue(due).first().copied();
-                Fact::of(first.unwrap_or(0), Session::DeadlinePassed {})
+                Fact::for_intent(first.unwrap_or(0), Session::DeadlinePassed {})
             }
             Compact => Fact::new(Compaction::Asked { by: "test".into() }),
             Interrupt => Fact::new(Turn::Interrupted { by: "test".into() }),
@@ -286,7 +293,7 @@ impl Run {
         resolution.name = "batch".into();
         resolution.access.clear();
         resolution.kind = CallKind::Batch { calls: vec![call; count] };
-        Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
+        Fact::for_intent(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)))
     }
 
     /// Calls of a special kind.
@@ -298,16 +305,22 @@ impl Run {
             let mut resolution = resolution(id, Class::Child, ("task", "general"), "");
             resolution.input =
                 Json::parse(r#"{"prompt":"look","subagentType":"general"}"#).expect("JSON");
-            return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(resolution)));
+            return Fact::for_intent(
+                self.waiting(id).unwrap_or(0),
+                Tool::Resolved(Box::new(resolution)),
+            );
         }
         if let Exit(_) = step {
-            return Fact::of(self.waiting(id).unwrap_or(0), Tool::Resolved(Box::new(exit(id))));
+            return Fact::for_intent(
+                self.waiting(id).unwrap_or(0),
+                Tool::Resolved(Box::new(exit(id))),
+            );
         }
         let call = self.state.calls().find(|call| call.id == id).map_or(0, |call| call.seq);
         let child = self.state.open_children().find(|child| child.call == call);
         let (of, session) = child.map_or((0, Self::session()), |c| (c.wait.intent, c.session));
         let (answer, reason) = ("found it".to_owned(), EndReason::Completed);
-        Fact::of(of, child_ended(session, answer, reason, 0.0))
+        Fact::for_intent(of, child_ended(session, answer, reason, 0.0))
     }
 
     /// The outcomes of a summary or a title.
@@ -317,23 +330,25 @@ impl Run {
                 let replied = self.to_request(replied(Finish::Stop, 10));
                 self.tell(replied);
                 let of = self.open(PendingKind::Compaction).unwrap_or(0);
-                Fact::of(of, Compaction::Finished { summary: (*text).into() })
+                Fact::for_intent(of, Compaction::Finished { summary: (*text).into() })
             }
             CutSummary(finish) => self.to_request(replied(*finish, 10)),
             Title(title) => {
                 let of = self.open(PendingKind::Title).unwrap_or(0);
-                self.tell(Fact::of(of, Session::Titled { title: (*title).into() }));
-                Fact::of(of, replied(Finish::Stop, 10))
+                self.tell(Fact::for_intent(of, Session::Titled { title: (*title).into() }));
+                Fact::for_intent(of, replied(Finish::Stop, 10))
             }
             About(summary) => {
                 let of = self.open(PendingKind::Title).unwrap_or(0);
-                self.tell(Fact::of(of, Session::Summarised { summary: (*summary).into() }));
-                Fact::of(of, replied(Finish::Stop, 10))
+                self.tell(Fact::for_intent(of, Session::Summarised { summary: (*summary).into() }));
+                Fact::for_intent(of, replied(Finish::Stop, 10))
             }
-            NoTitle => Fact::of(self.open(PendingKind::Title).unwrap_or(0), failed_for_good()),
+            NoTitle => {
+                Fact::for_intent(self.open(PendingKind::Title).unwrap_or(0), failed_for_good())
+            }
             NoSummary => {
                 let of = self.open(PendingKind::Compaction).unwrap_or(0);
-                Fact::of(of, Compaction::Failed { message: "no summary".into() })
+                Fact::for_intent(of, Compaction::Failed { message: "no summary".into() })
             }
             _ => panic!("{step:?} is nothing that is written beside the reply"),
         }
@@ -357,30 +372,32 @@ impl Run {
             let of = wait.intent;
             let fact = match kind {
                 PendingKind::Request | PendingKind::Title => {
-                    Fact::of(of, replied(Finish::Stop, 10))
+                    Fact::for_intent(of, replied(Finish::Stop, 10))
                 }
                 PendingKind::Retry => {
                     self.now = wait.until.millis();
-                    Fact::of(of, Session::DeadlinePassed {})
+                    Fact::for_intent(of, Session::DeadlinePassed {})
                 }
-                PendingKind::Check => Fact::of(
+                PendingKind::Check => Fact::for_intent(
                     of,
                     Tool::Resolved(Box::new(resolution(&id, Class::Read, ("read", "x"), "/p/x"))),
                 ),
-                PendingKind::Question => Fact::of(
+                PendingKind::Question => Fact::for_intent(
                     of,
                     Permission::Answered { reply: Answer::Once, feedback: None, by: "t".into() },
                 ),
-                PendingKind::Tool => Fact::of(of, Tool::Finished(Box::new(finished(&id, "ok")))),
+                PendingKind::Tool => {
+                    Fact::for_intent(of, Tool::Finished(Box::new(finished(&id, "ok"))))
+                }
                 PendingKind::Child => {
                     let (answer, reason) = ("ok".to_owned(), EndReason::Completed);
-                    Fact::of(of, child_ended(Self::session(), answer, reason, 0.0))
+                    Fact::for_intent(of, child_ended(Self::session(), answer, reason, 0.0))
                 }
-                PendingKind::Snapshot => Fact::of(of, snapshotted("late", &["x"])),
-                PendingKind::Restore => Fact::of(of, restored("late")),
+                PendingKind::Snapshot => Fact::for_intent(of, snapshotted("late", &["x"])),
+                PendingKind::Restore => Fact::for_intent(of, restored("late")),
                 PendingKind::Hook => self.said(&Hear("{}")),
                 PendingKind::Compaction => {
-                    Fact::of(of, Compaction::Finished { summary: "s".into() })
+                    Fact::for_intent(of, Compaction::Finished { summary: "s".into() })
                 }
             };
             assert!(!self.tell(fact).is_empty(), "an outcome of an open intent is admitted");

@@ -30,6 +30,6 @@ impl Run {
         let output = Json::parse(output).expect("JSON");
         let message = (outcome != HookOutcome::Returned).then(|| "no".to_owned());
         let of = self.open(PendingKind::Hook).unwrap_or(0);
-        Fact::of(of, Hook::Returned { outcome, output, message })
+        Fact::for_intent(of, Hook::Returned { outcome, output, message })
     }
 }

@@ -41,16 +41,16 @@ const HOUR: i64 = 3_600_000;
 
 /// A session's turn configuration, with limits small enough to be reached.
 pub(crate) fn config(random: &mut Random) -> TurnConfig {
-    let mut config = config_of(random.of(&["build", "build", "plan"]));
+    let mut config = config_of(random.choose(&["build", "build", "plan"]));
     let options = &mut config.options;
-    options.timeout = random.of(&[5_000, 20_000]);
-    options.retries = random.of(&[0, 1, 2]);
-    options.max_steps = random.of(&[1, 2, 4, 6, 6, u32::MAX]);
-    options.max_cost = random.of(&[None, None, None, Some(1.0), Some(0.0)]);
-    options.max_time = random.of(&[None, None, None, Some(3_000), Some(60_000)]);
+    options.timeout = random.choose(&[5_000, 20_000]);
+    options.retries = random.choose(&[0, 1, 2]);
+    options.max_steps = random.choose(&[1, 2, 4, 6, 6, u32::MAX]);
+    options.max_cost = random.choose(&[None, None, None, Some(1.0), Some(0.0)]);
+    options.max_time = random.choose(&[None, None, None, Some(3_000), Some(60_000)]);
     options.ask =
-        random.of(&[AskMode::Ask, AskMode::Ask, AskMode::Ask, AskMode::Deny, AskMode::Allow]);
-    options.ask_for = random.of(&[2_000, 30_000]);
+        random.choose(&[AskMode::Ask, AskMode::Ask, AskMode::Ask, AskMode::Deny, AskMode::Allow]);
+    options.ask_for = random.choose(&[2_000, 30_000]);
     options.compact = !random.one_in(6);
     options.snapshot = random.one_in(3);
     options.plugins = super::plugs::plugins(random);
@@ -133,21 +133,22 @@ impl World {
             Deed::Compact => self.tell(Fact::new(Compaction::Asked { by: "p".into() })),
             Deed::Title => self.tell(Fact::new(Session::Titled { title: "Mine".into() })),
             Deed::Configure => {
-                let agent = self.random.of(&[None, Some("build"), Some("plan")]);
-                let variant = self.random.of(&[None, Some("high")]);
+                let agent = self.random.choose(&[None, Some("build"), Some("plan")]);
+                let variant = self.random.choose(&[None, Some("high")]);
                 let (agent, variant) = (agent.map(str::to_owned), variant.map(str::to_owned));
                 let choices = SessionChoices { agent, model: None, variant };
                 self.tell(Fact::new(Session::Configured { choices, by: "p".into() }));
             }
             Deed::Note => {
                 let (parts, by) = (vec![PromptPart::text("by the way")], "p".into());
-                let id = self.random.of(&[None, Some("first"), Some("second")]).map(str::to_owned);
+                let id =
+                    self.random.choose(&[None, Some("first"), Some("second")]).map(str::to_owned);
                 let notes = Notes::of_client(id, None).map_err(|why| why.to_string())?;
                 self.tell(Fact::new(Turn::Noted { parts, by }).with_notes(notes));
             }
             Deed::SetRules => {
-                let action = self.random.of(&[Action::Deny, Action::Ask, Action::Allow]);
-                let rule = Rule::new(self.random.of(&["*", "bash", "edit"]), "*", action);
+                let action = self.random.choose(&[Action::Deny, Action::Ask, Action::Allow]);
+                let rule = Rule::new(self.random.choose(&["*", "bash", "edit"]), "*", action);
                 let rules = if self.random.one_in(3) { Vec::new() } else { vec![rule] };
                 self.tell(Fact::new(Session::RulesSet { rules, by: "p".into() }));
             }
@@ -168,14 +169,14 @@ impl World {
         if self.random.one_in(4) {
             self.config = config(&mut self.random);
         }
-        let text = self.random.of(&["go", "and this", " "]);
+        let text = self.random.choose(&["go", "and this", " "]);
         let mut parts = vec![PromptPart::text(text)];
         if self.random.one_in(10) {
             let (kind, name) = (PromptKind::Task, Some("general".to_owned()));
             parts.push(PromptPart { kind, name, ..PromptPart::text("look around") });
         }
         if self.random.one_in(10) {
-            let line = self.random.of(&["ls", "never"]);
+            let line = self.random.choose(&["ls", "never"]);
             parts.push(PromptPart { kind: PromptKind::Command, ..PromptPart::text(line) });
             parts.push(PromptPart::text(" and on"));
         }
@@ -195,11 +196,11 @@ impl World {
         for sim_session in &mut self.sessions {
             let pending = sim_session.in_flight.as_ref().map_or(0, |batch| batch.events.len());
             let part = self.random.below(pending as u64 + 1) as usize;
-            let durable = self.random.of(&[0, pending, part]);
+            let durable = self.random.choose(&[0, pending, part]);
             sim_session.die(durable)?;
         }
         (self.life, self.up) = (self.life + 1, false);
-        let delay = self.random.of(&[0, 5_000, 100_000]);
+        let delay = self.random.choose(&[0, 5_000, 100_000]);
         self.deed(delay, Deed::Restart);
         Ok(())
     }
@@ -220,16 +221,16 @@ impl World {
     /// The question of the intent `of` is open: some people will answer, or none.
     pub(crate) fn ask(&mut self, at: usize, of: Seq) {
         self.sessions[at].questions.entry(of).or_insert(None);
-        let people = self.random.of(&[0, 1, 1, 2, 3, 4]);
+        let people = self.random.choose(&[0, 1, 1, 2, 3, 4]);
         let begin = self.random.below(3_000);
         for person in 0..people {
             let reply =
-                self.random.of(&[Answer::Once, Answer::Once, Answer::Always, Answer::Reject]);
-            let feedback = self.random.of(&[None, None, Some("yes"), Some("no, so")]);
+                self.random.choose(&[Answer::Once, Answer::Once, Answer::Always, Answer::Reject]);
+            let feedback = self.random.choose(&[None, None, Some("yes"), Some("no, so")]);
             let (feedback, by) = (feedback.map(str::to_owned), format!("person {person} of {of}"));
             let answer = Permission::Answered { reply, feedback, by };
             // several at one point in time
-            let delay = begin + self.random.of(&[0, 0, 1, 500]);
+            let delay = begin + self.random.choose(&[0, 0, 1, 500]);
             self.at(delay, None, Delivery::Answer(at, of, answer));
         }
     }

@@ -10,9 +10,9 @@ use super::world::World;
 
 /// Some plugins with all hooks, and some with few.
 pub(crate) fn plugins(random: &mut Random) -> Vec<PluginSpec> {
-    let count = random.of(&[0, 0, 1, 2]);
+    let count = random.choose(&[0, 0, 1, 2]);
     let spec = |at: usize| {
-        let timeout = random.of(&[500, 3_000]);
+        let timeout = random.choose(&[500, 3_000]);
         let few = random.one_in(2);
         let hooks = HookPoint::ALL.into_iter().filter(|_| !few || random.one_in(3)).collect();
         PluginSpec { name: format!("p{at}"), hooks, timeout }
@@ -31,12 +31,12 @@ impl World {
             2 => HookOutcome::Failed,
             _ => HookOutcome::Returned,
         };
-        let said = self.random.of(words(hook));
+        let said = self.random.choose(words(hook));
         let said = if outcome == HookOutcome::Returned { said } else { "{}" };
         let (output, message) = (Json::parse(said).unwrap_or_default(), None);
         let delay = self.random.below(400);
         let answered = Hook::Returned { outcome, output, message };
-        self.say(at, delay, Item::Fact(Fact::of(of, answered)));
+        self.say(at, delay, Item::Fact(Fact::for_intent(of, answered)));
     }
 }
 

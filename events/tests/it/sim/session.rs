@@ -131,7 +131,7 @@ impl SimSession {
         self.timer += 1;
         self.state = fold(&self.log);
         self.waits.crashed(&self.state, &self.log);
-        self.ledger = Ledger::of(&self.log)?;
+        self.ledger = Ledger::from_log(&self.log)?;
         self.cut_off = self.state.turn.is_some() || self.state.files.restore.is_some();
         Ok(())
     }
@@ -173,7 +173,7 @@ impl SimSession {
             if self.sabotage == Sabotage::NoTimer { Vec::new() } else { self.state.overdue(at) };
         for of in overdue {
             if has_room(&batch) {
-                self.fact(Fact::of(of, Session::DeadlinePassed {}), at, &mut batch)?;
+                self.fact(Fact::for_intent(of, Session::DeadlinePassed {}), at, &mut batch)?;
             }
         }
         self.held = batch;
@@ -189,7 +189,7 @@ impl SimSession {
         let begins = |event: &&Envelope| match self.sabotage {
             Sabotage::Early => event.event.is_intent(),
             Sabotage::None | Sabotage::Late | Sabotage::NoTimer | Sabotage::Unsaid => {
-                Repeatable::of(event, &self.state).is_some()
+                Repeatable::for_intent(event, &self.state).is_some()
             }
         };
         let begun: Vec<Envelope> = new.filter(begins).cloned().collect();
@@ -324,7 +324,7 @@ impl SimSession {
         let Permission::Answered { by, .. } = &answer else { return };
         if let Some(first @ None) = self.questions.get_mut(&of) {
             *first = Some(by.clone());
-            self.inbox.push_back(Item::Answer(Fact::of(of, answer)));
+            self.inbox.push_back(Item::Answer(Fact::for_intent(of, answer)));
         }
     }
 

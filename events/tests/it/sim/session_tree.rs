@@ -147,7 +147,7 @@ impl World {
         let ended = Subagent::Ended { session, answer: "so".into(), reason, usage, cost };
         let finished = finished(started, "what came of it", reason != EndReason::Completed);
         let delay = self.random.below(5);
-        self.say(sim_session, delay, Item::Fact(Fact::of(spawned, ended)));
+        self.say(sim_session, delay, Item::Fact(Fact::for_intent(spawned, ended)));
         self.say(sim_session, delay, Item::Fact(finished));
     }
 }
@@ -166,5 +166,5 @@ pub(crate) fn finished(of: Seq, output: &str, is_error: bool) -> Fact {
         spill: None,
         attachments: Vec::new(),
     };
-    Fact::of(of, Tool::Finished(Box::new(finished)))
+    Fact::for_intent(of, Tool::Finished(Box::new(finished)))
 }

@@ -22,7 +22,7 @@ impl World {
         of: Seq,
         event: impl Into<leftfold_events::Event>,
     ) {
-        self.say(sim_session, delay, Item::Fact(Fact::of(of, event)));
+        self.say(sim_session, delay, Item::Fact(Fact::for_intent(of, event)));
     }
 
     /// The outcome of a request.
@@ -61,9 +61,9 @@ impl World {
         }
         let input = if self.random.one_in(8) { FULL } else { 10 };
         let finish =
-            self.random.of(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::ToolCalls]);
+            self.random.choose(&[Finish::Stop, Finish::Stop, Finish::Length, Finish::ToolCalls]);
         let rare = [Finish::ContentFilter, Finish::Other];
-        let finish = if self.random.one_in(20) { self.random.of(&rare) } else { finish };
+        let finish = if self.random.one_in(20) { self.random.choose(&rare) } else { finish };
         let usage = Usage { input, ..Usage::default() };
         let replied = Model::Finished { finish, usage, cost: 0.25, body_sha256: Sha256::default() };
         self.told(at, when + 1, of, replied);
@@ -71,22 +71,22 @@ impl World {
 
     fn failure(&mut self) -> Model {
         use FailureClass::{Auth, Network, Overflow, Overloaded, RateLimit};
-        let class = self.random.of(&[Auth, Network, Overflow, Overloaded, RateLimit]);
+        let class = self.random.choose(&[Auth, Network, Overflow, Overloaded, RateLimit]);
         Model::Failed {
             class,
             message: "it failed".into(),
             status: None,
             retryable: !matches!(class, Auth | Overflow),
-            retry_after: self.random.of(&[None, Some(700)]),
+            retry_after: self.random.choose(&[None, Some(700)]),
         }
     }
 
     /// Text, reasoning and calls; returns the end of the reply. A reply may break off in between.
     fn speak(&mut self, at: usize, mut when: u64, of: Seq, step: u32) -> u64 {
         for _ in 0..self.random.below(3) {
-            let kind = self.random.of(&[PartKind::Text, PartKind::Text, PartKind::Reasoning]);
-            let text = self.random.of(&["some text", " ", "more"]).to_owned();
-            let signature = self.random.of(&[None, Some("sig")]).map(str::to_owned);
+            let kind = self.random.choose(&[PartKind::Text, PartKind::Text, PartKind::Reasoning]);
+            let text = self.random.choose(&["some text", " ", "more"]).to_owned();
+            let signature = self.random.choose(&[None, Some("sig")]).map(str::to_owned);
             let id = format!("{kind:?}");
             let part = StreamedPart { id, kind, text, signature, redacted: false };
             self.told(at, when, of, streamed(vec![part]));
@@ -96,7 +96,7 @@ impl World {
             if self.random.one_in(2 + u64::from(step)) { 1 + self.random.below(3) } else { 0 };
         let calls = if step == 1 && calls == 0 { self.random.below(3) } else { calls };
         for _ in 0..calls {
-            let name = self.random.of(&[
+            let name = self.random.choose(&[
                 "read",
                 "read",
                 "edit",
@@ -110,8 +110,8 @@ impl World {
                 "plan_enter",
                 "we.ird",
             ]);
-            let id = self.random.of(&["a", "b", "c", "", "a_1"]);
-            let input = self.random.of(&["{}", r#"{"x":1}"#, r#""not json"#]);
+            let id = self.random.choose(&["a", "b", "c", "", "a_1"]);
+            let input = self.random.choose(&["{}", r#"{"x":1}"#, r#""not json"#]);
             let input = Json::parse(input).unwrap_or_default();
             let call = CallSpec { id: id.into(), name: name.into(), input };
             if self.random.one_in(6) {
@@ -141,8 +141,8 @@ impl World {
     }
 
     fn resolution(&mut self, at: usize, name: &str) -> Resolution {
-        let judged = self.random.of(&["read", "read", "ask", "ask", "never"]);
-        let path = self.random.of(&["/p/x", "/p/y"]).to_owned();
+        let judged = self.random.choose(&["read", "read", "ask", "ask", "never"]);
+        let path = self.random.choose(&["/p/x", "/p/y"]).to_owned();
         let plain = |class, permissions: &[&str]| Resolution {
             name: name.to_owned(),
             input: Json::object(),
@@ -224,7 +224,7 @@ impl World {
         if self.random.one_in(10) {
             self.told(at, delay, of, Todo::Updated { todos: Vec::new() });
         }
-        let (output, is_error) = (self.random.of(&["ok", "fine", ""]), self.random.one_in(6));
+        let (output, is_error) = (self.random.choose(&["ok", "fine", ""]), self.random.one_in(6));
         self.say(at, delay, Item::Fact(finished(of, output, is_error)));
     }
 
@@ -234,12 +234,13 @@ impl World {
         for elicitation in 1..=self.random.below(3) {
             let number = r#"{"properties":{"n":{"type":"integer"}},"required":["n"]}"#;
             let choice = r#"{"properties":{"a":{"type":"boolean"},"b":{"enum":["yes","no"]}}}"#;
-            let schema = self.random.of(&[number, choice, "{}", "7", r#"{"properties":{"o":{}}}"#]);
+            let schema =
+                self.random.choose(&[number, choice, "{}", "7", r#"{"properties":{"o":{}}}"#]);
             let wanted = match self.random.below(8) {
                 0 => Wanted::Visit { url: "http://localhost/".into() },
                 1 | 2 => {
-                    let permission = self.random.of(&["bash", "deploy", "question"]).to_owned();
-                    let patterns = self.random.of(&[None, Some("shop")]).map(str::to_owned);
+                    let permission = self.random.choose(&["bash", "deploy", "question"]).to_owned();
+                    let patterns = self.random.choose(&[None, Some("shop")]).map(str::to_owned);
                     let patterns = Vec::from_iter(patterns);
                     Wanted::Permission { permission, patterns, always: vec!["*".into()] }
                 }
@@ -254,7 +255,7 @@ impl World {
                 Tool::ElicitationRequested { elicitation, from, message, wanted },
             );
         }
-        delay + self.random.of(&[0, 30_000, 1_000_000])
+        delay + self.random.choose(&[0, 30_000, 1_000_000])
     }
 
     /// Snapshots and restores.
@@ -277,7 +278,7 @@ impl World {
     }
 
     fn change(&mut self) -> FileChange {
-        let path = self.random.of(&["x", "y", "z"]).to_owned();
+        let path = self.random.choose(&["x", "y", "z"]).to_owned();
         FileChange { path, change: Change::Modified, additions: 2, deletions: 1 }
     }
 }

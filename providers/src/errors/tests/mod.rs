@@ -170,7 +170,7 @@ fn errors_inside_a_stream() {
         ("new_error", "who knows", Other, false),
     ] {
         let error = serde_json::json!({ "type": kind, "message": text });
-        let failure = Failure::in_stream("p", &Details::of(&error));
+        let failure = Failure::in_stream("p", &Details::from_value(&error));
         assert_eq!((failure.class, failure.retryable), (class, retryable), "{kind}");
         assert_eq!(failure.status, None);
     }

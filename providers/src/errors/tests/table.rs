@@ -26,7 +26,7 @@ impl Row {
         let headers: Vec<_> = self.headers.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         match self.status {
             Some(status) => respond(status, &headers, &body),
-            None => Failure::in_stream("p", &Details::of(&self.body)),
+            None => Failure::in_stream("p", &Details::from_value(&self.body)),
         }
     }
 

@@ -184,7 +184,7 @@ fn seen(part: StreamedPart, run: &Run) -> Fact {
 fn asked(run: &Run, event: impl Into<leftfold_events::Event>) -> Fact {
     let open = run.state.open();
     let wait = open.iter().find(|(kind, _)| *kind == PendingKind::Request);
-    Fact::of(wait.map_or(0, |(_, wait)| wait.intent), event)
+    Fact::for_intent(wait.map_or(0, |(_, wait)| wait.intent), event)
 }
 
 impl Action {
@@ -264,7 +264,7 @@ fn attached(run: &Run, mime: &str, data: &str) -> Fact {
         spill: None,
         attachments: vec![file("one"), file("")],
     };
-    Fact::of(wait.map_or(0, |(_, wait)| wait.intent), Tool::Finished(Box::new(finished)))
+    Fact::for_intent(wait.map_or(0, |(_, wait)| wait.intent), Tool::Finished(Box::new(finished)))
 }
 
 /// The log of a session in which all this has happened.

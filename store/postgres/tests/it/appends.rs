@@ -63,7 +63,7 @@ fn a_batch_is_there_entirely_or_not_at_all() {
     let tables = cluster.tables();
     let engine = open(&tables);
     let (good, bad) = (engine.claim(id(1)).unwrap(), engine.claim(id(2)).unwrap());
-    let payload = (Sha256::of(b"contents"), Arc::from(&b"contents"[..]));
+    let payload = (Sha256::digest(b"contents"), Arc::from(&b"contents"[..]));
     let with = |append| Append { payloads: vec![payload.clone()], ..append };
     put(&engine, append(&bad, id(2), 1, 1)).unwrap();
     // the second session's batch does not follow its last event
@@ -140,7 +140,7 @@ fn large_events_and_contents_come_back() {
     .take(9 << 20)
     .collect();
     let large = StoredEvent { body: bytes.clone(), ..event(1) };
-    let hash = Sha256::of(&bytes);
+    let hash = Sha256::digest(&bytes);
     let first = Append {
         events: vec![large.clone()],
         payloads: vec![(hash, bytes.clone().into())],
@@ -249,7 +249,7 @@ fn contents_stay_as_long_as_a_session_names_them() {
     let tables = cluster.tables();
     let engine = open(&tables);
     let operator = Operator::open(&tables.address()).unwrap();
-    let payload = (Sha256::of(b"contents"), Arc::from(&b"contents"[..]));
+    let payload = (Sha256::digest(b"contents"), Arc::from(&b"contents"[..]));
     let naming = |append| Append { payloads: vec![payload.clone()], ..append };
     let is_there = || engine.reader().payload(payload.0).unwrap().is_some();
     let removed = || operator.collect(None, false).unwrap().contents;
@@ -281,7 +281,7 @@ fn contents_that_are_being_removed_are_written_again() {
     let Some(cluster) = shared() else { return };
     let tables = cluster.tables();
     let engine = open(&tables);
-    let payload = (Sha256::of(b"contents"), Arc::from(&b"contents"[..]));
+    let payload = (Sha256::digest(b"contents"), Arc::from(&b"contents"[..]));
     let naming = |append| Append { payloads: vec![payload.clone()], ..append };
     let claims = [1, 2].map(|number| engine.claim(id(number)).unwrap());
     put(&engine, naming(append(&claims[0], id(1), 1, 1))).unwrap();

@@ -6,12 +6,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leftfold_events::{Seq, SessionId, Time};
-use leftfold_postgres::{Options, Places, Postgres, PostgresEngine, Reader, migrate};
+use leftfold_postgres::{
+    FurtherPlaces, Options, Postgres, PostgresEngine, PostgresReader, migrate,
+};
 use leftfold_store::engine::{Append, Engine, Epoch, ReadEngine};
 use leftfold_store::{Error, Head, Summary};
 
 use crate::cluster::{MakesTables, Tables, shared};
-use crate::conformance::Place;
+use crate::conformance::EnginePlace;
 use crate::helpers::{event, id, quick};
 
 struct Database(Tables<'static>, tempfile::TempDir);
@@ -21,14 +23,14 @@ fn database() -> Option<Database> {
     Some(Database(shared()?.tables(), tempfile::tempdir().unwrap()))
 }
 
-impl Place for Database {
+impl EnginePlace for Database {
     fn open(&self) -> Result<Box<dyn Engine>, Error> {
         let node = Postgres::open(&self.0.address(), Options::default()).unwrap();
         Ok(Box::new(PostgresEngine::new(node)))
     }
 
     fn read(&self) -> Box<dyn ReadEngine> {
-        Box::new(Reader::open(&self.0.address()).unwrap())
+        Box::new(PostgresReader::open(&self.0.address()).unwrap())
     }
 
     fn dir(&self) -> &Path {
@@ -212,7 +214,8 @@ fn sessions_at_an_executor_belong_to_the_nodes_that_know_it() {
     let Some(cluster) = shared() else { return };
     let tables = cluster.tables();
     let of = |place: &str, known: &'static [&str]| {
-        let further = Places::new(move || known.iter().map(|name| (*name).to_owned()).collect());
+        let further =
+            FurtherPlaces::new(move || known.iter().map(|name| (*name).to_owned()).collect());
         open(&tables, Options { place: place.into(), further, ..quick() })
     };
     let owner = of("host:a", &["executor:build"]);

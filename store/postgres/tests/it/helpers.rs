@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use leftfold_events::{SessionId, Time};
-use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres, Reader};
+use leftfold_postgres::{Append, Claim, End, Error, Options, Postgres, PostgresReader};
 use leftfold_store::engine::StoredEvent;
 
 /// A session's id of this month or another.
@@ -60,7 +60,7 @@ pub(crate) fn put(engine: &Postgres, append: Append) -> Result<(), Error> {
 }
 
 /// The seqs of a session's events, all of which are whole.
-pub(crate) fn seqs(reader: &Reader, session: SessionId) -> Vec<u64> {
+pub(crate) fn seqs(reader: &PostgresReader, session: SessionId) -> Vec<u64> {
     let (mut seqs, mut from) = (Vec::new(), 1);
     loop {
         let page = reader.events(session, from, 1_000_000).unwrap();

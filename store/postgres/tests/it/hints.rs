@@ -4,7 +4,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use leftfold_events::MessageId;
-use leftfold_postgres::{Hint, Options, Postgres, Reader};
+use leftfold_postgres::{Hint, Options, Postgres, PostgresReader};
 
 use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, id, put, seqs};
@@ -55,7 +55,7 @@ fn a_lost_hint_costs_a_second() {
     let proxy = Proxy::before(cluster.port());
     let observer = Postgres::open(&tables.through(proxy.port()), Options::default()).unwrap();
     proxy.swallow_notifications();
-    let reader = Reader::open(&tables.address()).unwrap();
+    let reader = PostgresReader::open(&tables.address()).unwrap();
     for observer in [observer.reader(), &reader] {
         let (to, hints) = sync_channel(100);
         observer.hints(to);

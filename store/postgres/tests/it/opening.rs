@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use leftfold_postgres::{Address, Error, Options, Postgres, Reader, migrate};
+use leftfold_postgres::{Address, Error, Options, Postgres, PostgresReader, migrate};
 
 use crate::cluster::{MakesTables, PASSWORD, own, shared};
 use crate::helpers::{append, id, put, seqs};
@@ -75,14 +75,14 @@ fn migrating_is_idempotent_and_refuses_newer_tables() {
     for result in [
         migrate(&tables.address()),
         Postgres::open(&tables.address(), Options::default()).map(drop),
-        Reader::open(&tables.address()).map(drop),
+        PostgresReader::open(&tables.address()).map(drop),
     ] {
         let error = result.unwrap_err();
         assert!(error.to_string().contains("use a newer leftfold"), "{error}");
     }
     assert_eq!(tables.sql("select number from version"), "99");
     tables.sql("delete from version");
-    let error = Reader::open(&tables.address()).map(drop).unwrap_err();
+    let error = PostgresReader::open(&tables.address()).map(drop).unwrap_err();
     assert!(matches!(error, Error::NoSchema { .. }), "{error}");
 }
 
@@ -114,7 +114,7 @@ fn servers_that_are_not_safe_are_refused() {
     assert!(matches!(error, Error::ReadOnly { .. }), "{error}");
     assert!(matches!(migrate(&tables.address()), Err(Error::ReadOnly { .. })));
     // reading is possible
-    assert_eq!(seqs(&Reader::open(&tables.address()).unwrap(), id(1)), [1]);
+    assert_eq!(seqs(&PostgresReader::open(&tables.address()).unwrap(), id(1)), [1]);
     cluster.sql("alter database logs reset default_transaction_read_only");
     reopen().unwrap();
     for setting in ["fsync", "full_page_writes"] {
@@ -165,7 +165,7 @@ fn a_server_that_gets_stuck_holds_no_reader_for_ever() {
     let Some(cluster) = shared() else { return };
     let tables = cluster.tables();
     let proxy = Proxy::before(cluster.port());
-    let reader = Reader::open(&tables.through(proxy.port())).unwrap();
+    let reader = PostgresReader::open(&tables.through(proxy.port())).unwrap();
     proxy.hold_answers(true);
     let start = Instant::now();
     let error = reader.head(id(1)).map(drop).unwrap_err();
@@ -183,6 +183,6 @@ fn of_several_servers_a_stuck_one_is_passed_over() {
     let hosts = format!("{},127.0.0.1:{}", stuck.local_addr().unwrap(), cluster.port());
     let one = format!("127.0.0.1:{}", cluster.port());
     let url = cluster.url(cluster.port(), &tables.schema).replace(&one, &hosts);
-    let reader = Reader::open(&Address::parse(&url).unwrap()).unwrap();
+    let reader = PostgresReader::open(&Address::parse(&url).unwrap()).unwrap();
     assert_eq!(reader.head(id(1)), Ok(None));
 }

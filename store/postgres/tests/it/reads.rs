@@ -1,6 +1,6 @@
 //! Reads.
 
-use leftfold_postgres::{Options, Postgres, Reader};
+use leftfold_postgres::{Options, Postgres, PostgresReader};
 
 use crate::cluster::{MakesTables, shared};
 use crate::helpers::{append, event, id, put, seqs};
@@ -18,7 +18,7 @@ fn heads_come_in_pages() {
     // without events it is no session yet
     engine.claim(id(99)).unwrap();
     sessions.sort();
-    let reader = Reader::open(&tables.address()).unwrap();
+    let reader = PostgresReader::open(&tables.address()).unwrap();
     let (mut found, mut after) = (Vec::new(), None);
     loop {
         let page = reader.heads(after, 10).unwrap();

@@ -138,8 +138,8 @@ pub fn notes() -> [Notes; 6] {
     let client = Some("msg_0a".to_owned());
     let parts = Some(json(r#"[{"id":"prt_1","synthetic":true,"metadata":{"ratio":0.5}}]"#));
     let owner = Some(Owner { version: "1.2.3".into(), node: Some("n1".into()), epoch: Some(300) });
-    let record = Record { sha256: Sha256::of(b"record"), bytes: 70_000 };
-    let (body_sha256, request_id) = (Some(Sha256::of(b"body")), Some("req_1".to_owned()));
+    let record = Record { sha256: Sha256::digest(b"record"), bytes: 70_000 };
+    let (body_sha256, request_id) = (Some(Sha256::digest(b"body")), Some("req_1".to_owned()));
     let exchange = Some(Exchange { body_sha256, record: Some(record), request_id });
     let other = [("later".to_owned(), json(r#"{"b":[1.0,null],"a":"ü"}"#))].into();
     let none = NoteMembers::default;
@@ -292,13 +292,13 @@ fn turn_events() -> Vec<Event> {
 }
 
 fn requested(purpose: Purpose) -> Event {
-    let request_sha256 = Sha256::of(b"request");
+    let request_sha256 = Sha256::digest(b"request");
     Model::Requested { model: model(), step: 2, attempt: 1, purpose, request_sha256 }.into()
 }
 
 fn model_events() -> Vec<Event> {
     let replied = |finish| {
-        let body_sha256 = Sha256::of(b"body");
+        let body_sha256 = Sha256::digest(b"body");
         Event::from(Model::Finished { finish, usage: usage(), cost: 1.5, body_sha256 })
     };
     let failed = |class| {
@@ -396,7 +396,7 @@ pub fn finished() -> Finished {
         output: "line 1\nline 2\n".into(),
         is_error: true,
         metadata: json(r#"{"exit":1,"ratio":0.1}"#),
-        spill: Some(Spill { path: "/gone".into(), sha256: Sha256::of(b"full"), bytes: 4 }),
+        spill: Some(Spill { path: "/gone".into(), sha256: Sha256::digest(b"full"), bytes: 4 }),
         attachments: vec![Attachment {
             mime: "image/png".into(),
             name: "a.png".into(),

@@ -23,7 +23,7 @@ pub fn batches(dir: &Path) -> Vec<Vec<Envelope>> {
     let mut config = configured();
     config.system = Payload::new("You are a test. ".repeat(300));
     let path = dir.join("spill/c1.txt").to_string_lossy().into_owned();
-    let spill = Some(Spill { path, sha256: Sha256::of(SPILL), bytes: SPILL.len() as u64 });
+    let spill = Some(Spill { path, sha256: Sha256::digest(SPILL), bytes: SPILL.len() as u64 });
     let spawned = Subagent::Spawned {
         call: "c".into(),
         session: child,

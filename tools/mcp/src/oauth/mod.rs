@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use leftfold_framing::clip;
-use leftfold_oauth::{CONSENT, Callback, Consent, Redirect, answer, http};
+use leftfold_oauth::{CONSENT_TIMEOUT, Callback, Consent, Redirect, answer, http};
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession,
@@ -98,7 +98,7 @@ pub(super) async fn sign_in(
     let (request, secret) = request(oauth, document, &mut manager, &callback, scopes).await?;
     let session = AuthorizationSession::new(manager, request).await;
     let session = session.map_err(|(_, error)| error_chain(&error))?;
-    let answer = answer(&session.auth_url, &callback, consent, CONSENT).await?;
+    let answer = answer(&session.auth_url, &callback, consent, CONSENT_TIMEOUT).await?;
     let granted = session.handle_callback_url(answer.as_str()).await;
     granted.map_err(|error| error_chain(&error))?;
     secret.map_or(Ok(()), |secret| store.keep_secret(&secret))

@@ -10,7 +10,7 @@ use ignore::WalkBuilder;
 use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
 
-use super::Place;
+use super::TestProject;
 use crate::git::{EMPTY, Git};
 use crate::stamp::Mode;
 use crate::{FileMode, Snapshots, Version};
@@ -168,7 +168,7 @@ proptest! {
     fn random_changes_are_found_as_a_full_walk_finds_them(
         changes in prop::collection::vec(change(), 1..40),
     ) {
-        let place = Place::new();
+        let place = TestProject::new();
         let snapshots = || Snapshots { tick: TICK, ..place.snapshots() };
         // the one remembers the last index, and the other reads it
         let remembering = snapshots();

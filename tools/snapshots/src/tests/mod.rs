@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Error, Snapshot, Snapshots};
 
-struct Place {
+struct TestProject {
     dir: TempDir,
 }
 
-impl Place {
+impl TestProject {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("work")).unwrap();
@@ -109,7 +109,7 @@ fn content_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn what_is_added_changed_and_deleted_is_told_with_its_lines() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "1\n2\n3\n");
     place.write("b/c", "1\n");
     let before = place.take(None);
@@ -127,7 +127,7 @@ fn what_is_added_changed_and_deleted_is_told_with_its_lines() {
 
 #[test]
 fn a_change_that_keeps_size_and_is_as_fast_as_can_be_is_seen() {
-    let place = Place::new();
+    let place = TestProject::new();
     for round in 0..5 {
         place.write("a", format!("{round}\n"));
         let before = place.take(None).tree;
@@ -138,7 +138,7 @@ fn a_change_that_keeps_size_and_is_as_fast_as_can_be_is_seen() {
 
 #[test]
 fn files_go_back_and_forth() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "a\n");
     place.write("gone/deep/b", "b\n");
     place.write("stays", "mine\n");
@@ -161,7 +161,7 @@ fn files_go_back_and_forth() {
 
 #[test]
 fn a_restore_is_the_same_when_it_is_done_twice() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "a\n");
     let old = place.take(None).tree;
     place.write("a", "b\n");
@@ -178,7 +178,7 @@ fn a_restore_is_the_same_when_it_is_done_twice() {
 
 #[test]
 fn modes_and_links_go_back_and_what_was_a_folder_may_become_a_file() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("run", "#!/bin/sh\n");
     let mode =
         |mode| fs::set_permissions(place.work().join("run"), fs::Permissions::from_mode(mode));
@@ -205,7 +205,7 @@ fn modes_and_links_go_back_and_what_was_a_folder_may_become_a_file() {
 
 #[test]
 fn ignored_and_large_files_are_neither_kept_nor_touched() {
-    let place = Place::new();
+    let place = TestProject::new();
     let large = vec![b'x'; (2 << 20) + 1];
     place.write(".gitignore", "*.log\n/target/\n");
     place.write("sub/.gitignore", "secret\n");
@@ -231,7 +231,7 @@ fn ignored_and_large_files_are_neither_kept_nor_touched() {
 
 #[test]
 fn a_file_that_is_kept_goes_on_to_be_when_it_is_ignored_or_grows() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "a\n");
     place.write("grows", "small\n");
     let before = place.take(None).tree;
@@ -248,7 +248,7 @@ fn a_file_that_is_kept_goes_on_to_be_when_it_is_ignored_or_grows() {
 
 #[test]
 fn what_stands_in_the_way_leaves_everything_as_it_was() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "old\n");
     place.write("z/b", "old\n");
     let old = place.take(None).tree;

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Place, content_of};
-use crate::{Error, FileMode, FileVersions, Snapshots, TIDY, Version};
+use super::{TestProject, content_of};
+use crate::{Error, FileMode, FileVersions, Snapshots, TIDY_INTERVAL, Version};
 
 #[test]
 fn repositories_within_are_folders_and_nothing_of_git_is_touched() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.git("", &["init", "-q"]);
     place.write("a", "a\n");
     place.write("lib/b", "b\n");
@@ -39,7 +39,7 @@ fn repositories_within_are_folders_and_nothing_of_git_is_touched() {
 
 #[test]
 fn attributes_filters_and_settings_have_no_say() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.git("", &["init", "-q"]);
     place.git("", &["config", "core.autocrlf", "true"]);
     place.git("", &["config", "filter.shout.clean", "tr a-z A-Z"]);
@@ -57,7 +57,7 @@ fn attributes_filters_and_settings_have_no_say() {
 
 #[test]
 fn an_index_or_objects_that_are_gone_are_made_anew() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "a\n");
     place.write("b", "b\n");
     let tree = place.take(None).tree;
@@ -82,7 +82,7 @@ fn an_index_or_objects_that_are_gone_are_made_anew() {
 
 #[test]
 fn data_in_the_worktree_and_odd_files_are_left_out() {
-    let place = Place::new();
+    let place = TestProject::new();
     let inside = Snapshots::new(&place.work().join("data"), &place.work());
     place.write("data/sessions/x", "log\n");
     place.write("line\nend", "odd\n");
@@ -90,7 +90,7 @@ fn data_in_the_worktree_and_odd_files_are_left_out() {
     assert_eq!(taken.left_out, ["line\nend"]);
     place.write("data/sessions/x", "longer log\n");
     assert_eq!(inside.take(None, &CancellationToken::new()).unwrap(), taken);
-    let empty = Place::new();
+    let empty = TestProject::new();
     let nothing = empty.take(None).tree;
     empty.write("a", "a\n");
     assert_eq!(empty.changed(&nothing), ["A a +1 -0"]);
@@ -100,7 +100,7 @@ fn data_in_the_worktree_and_odd_files_are_left_out() {
 
 #[test]
 fn once_an_hour_what_is_old_is_dropped_and_a_week_is_not_old() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "1\n");
     let old = place.take(None).tree;
     for n in 2..5 {
@@ -111,7 +111,7 @@ fn once_an_hour_what_is_old_is_dropped_and_a_week_is_not_old() {
     assert!(snapshots.tidy().is_none(), "the first hour has just begun");
     assert!(snapshots.tidy().is_none());
     let stamp = fs::File::options().write(true).open(snapshots.folder.join("leftfold-tidied"));
-    stamp.unwrap().set_modified(now - TIDY * 2).unwrap();
+    stamp.unwrap().set_modified(now - TIDY_INTERVAL * 2).unwrap();
     snapshots.tidy().expect("it is due").join().unwrap();
     assert!(snapshots.tidy().is_none());
     place.back_to(&old);
@@ -120,7 +120,7 @@ fn once_an_hour_what_is_old_is_dropped_and_a_week_is_not_old() {
 
 #[test]
 fn a_home_folder_is_kept_only_if_it_is_a_repository_and_others_can_read_nothing() {
-    let place = Place::new();
+    let place = TestProject::new();
     let data = place.dir.path().join("data");
     let home = || Snapshots::of_project(&data, &place.work(), Some(&place.work()));
     let stop = CancellationToken::new();
@@ -133,7 +133,7 @@ fn a_home_folder_is_kept_only_if_it_is_a_repository_and_others_can_read_nothing(
 
 #[test]
 fn who_is_cancelled_or_comes_second_waits_for_nothing() {
-    let place = Place::new();
+    let place = TestProject::new();
     place.write("a", "a\n");
     let stop = CancellationToken::new();
     stop.cancel();
@@ -150,7 +150,7 @@ fn who_is_cancelled_or_comes_second_waits_for_nothing() {
 
 #[test]
 fn pairs_of_trees_are_compared_at_once() {
-    let place = Place::new();
+    let place = TestProject::new();
     let nowhere = "0123456789012345678901234567890123456789";
     let none = place.snapshots().compare(&[(nowhere, nowhere)]).unwrap();
     assert_eq!(none, [None], "there is no store yet");

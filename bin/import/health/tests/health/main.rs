@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use damage::{Planted, plant};
-use leftfold_import::{ItemKind, Origin, Part, read};
+use leftfold_import::{ItemKind, MessagePart, Origin, read};
 use leftfold_import_health::{DamageKind, Examination, Finding, Severity, examine};
 use random::{Random, number};
 use serde_json::Value;
@@ -32,7 +32,7 @@ use tally::Tally;
 const AGENTS: [Origin; 3] = [Origin::Claude, Origin::Codex, Origin::Opencode];
 
 #[derive(Default)]
-struct Found {
+struct FoundDamage {
     sessions: u64,
     planted: BTreeMap<(&'static str, DamageKind), u64>,
     found: u64,
@@ -45,7 +45,7 @@ struct Found {
     lost: Vec<String>,
 }
 
-impl Found {
+impl FoundDamage {
     /// Grows a session, examines it, damages it, and examines it again.
     fn try_seed(&mut self, seed: u64) {
         let mut random = Random(seed);
@@ -212,8 +212,8 @@ fn imported(origin: Origin, text: &str) -> HashSet<String> {
             }
             ItemKind::Reply(reply) => {
                 texts.extend(reply.parts.into_iter().filter_map(|part| match part {
-                    Part::Text(text) => Some(text),
-                    Part::Reasoning { .. } | Part::Call(_) => None,
+                    MessagePart::Text(text) => Some(text),
+                    MessagePart::Reasoning { .. } | MessagePart::Call(_) => None,
                 }));
             }
             ItemKind::Summary(summary) => drop(texts.insert(summary)),
@@ -225,11 +225,11 @@ fn imported(origin: Origin, text: &str) -> HashSet<String> {
 }
 
 /// All seeds, on as many threads as there are processors.
-fn try_all(seeds: Range<u64>) -> Found {
+fn try_all(seeds: Range<u64>) -> FoundDamage {
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let work = || {
-        let mut tally = Found::default();
+        let mut tally = FoundDamage::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
@@ -240,7 +240,7 @@ fn try_all(seeds: Range<u64>) -> Found {
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut whole = Found::default();
+        let mut whole = FoundDamage::default();
         threads.into_iter().for_each(|thread| whole.add(thread.join().unwrap()));
         whole
     })

@@ -28,7 +28,7 @@ pub struct AgentEntry {
 }
 
 impl Agents {
-    pub fn of(settings: &Settings) -> Self {
+    pub fn from_settings(settings: &Settings) -> Self {
         let builtins = agent::builtins().into_iter();
         let mut all: Vec<AgentEntry> =
             builtins.map(|agent| AgentEntry { agent, place: None }).collect();

@@ -8,7 +8,7 @@ fn read(text: &str) -> (Settings, Agents) {
     let text = text.to_owned();
     let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| text.clone());
     let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
-    let agents = Agents::of(&settings);
+    let agents = Agents::from_settings(&settings);
     (settings, agents)
 }
 
@@ -141,7 +141,7 @@ fn an_agent_of_an_untrusted_project_is_not_the_default() {
     ] {
         let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| user.to_owned());
         let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
-        let agents = Agents::of(&settings);
+        let agents = Agents::from_settings(&settings);
         let name = agents.default(&settings).ok().map(|agent| agent.name.as_str());
         assert_eq!(name, expected, "{user}");
     }
@@ -162,7 +162,7 @@ fn an_agent_of_a_project_edits_nothing_if_the_users_default_agent_does_not() {
     ] {
         let env = |name: &str| (name == "LEFTFOLD_CONFIG_CONTENT").then(|| user.to_owned());
         let settings = settings::load(folder.path(), &env, leftfold_providers::known()).unwrap();
-        let agents = Agents::of(&settings);
+        let agents = Agents::from_settings(&settings);
         let agent = agents.find("aaa").unwrap();
         let all = [rules::defaults(), super::rules(&settings, agent, &[])].concat();
         let lists = agents.restrictions(&settings, agent);

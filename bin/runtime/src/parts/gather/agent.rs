@@ -153,7 +153,7 @@ fn general() -> Agent {
 }
 
 /// Commands that only read, as patterns of rules.
-const LOOKING: [&str; 14] = [
+const READ_ONLY_COMMANDS: [&str; 14] = [
     "ls *",
     "pwd",
     "cat *",
@@ -193,7 +193,7 @@ fn explore() -> Agent {
         ("read", "*.env.*", Ask),
         ("read", "*.env.example", Allow),
     ]);
-    rules.extend(LOOKING.map(|command| Rule::new("bash", command, Allow)));
+    rules.extend(READ_ONLY_COMMANDS.map(|command| Rule::new("bash", command, Allow)));
     rules.extend(WRITING.map(|command| Rule::new("bash", command, Deny)));
     let prompt = include_str!("../../../../../prompts/agents/explore.md");
     let about = "Answers questions about the project by searching and reading. Changes nothing.";

@@ -84,7 +84,7 @@ impl Prepared {
             call: None,
         };
         let Some(word) = called(text) else { return Ok(prepared) };
-        let settings = ResolvedSettings::of(project, store)?.settings;
+        let settings = ResolvedSettings::for_project(project, store)?.settings;
         let (said, builtin) = (settings.commands.get(word), builtin::find(word));
         if said.is_none() && builtin.is_none() {
             let rest = &text[1 + word.len()..];
@@ -133,7 +133,7 @@ impl Prepared {
     ) -> Result<(), Usage> {
         let mut models = command.model.is_some();
         if let Some(wanted) = command.agent.as_ref().filter(|_| !subtask) {
-            let agents = Agents::of(settings);
+            let agents = Agents::from_settings(settings);
             let agent = agents.find(wanted).map_err(|Usage(why)| {
                 Usage(format!("{}: the command `/{name}`: {why}", command.key_place()))
             })?;

@@ -30,7 +30,7 @@ pub(super) fn agent(
         let subtask = command.subtask.unwrap_or(agent.is_some());
         return Ok(subtask.then(|| agent.unwrap_or(ANY).to_owned()));
     };
-    let agents = Agents::of(settings);
+    let agents = Agents::from_settings(settings);
     let agent = agents.find(wanted).map_err(|Usage(why)| {
         Usage(format!("{}: the command `/{name}`: {why}", command.key_place()))
     })?;

@@ -65,12 +65,12 @@ pub async fn node() -> anyhow::Result<ActorRef<NodeMessage>> {
 }
 
 /// How long the sessions of a node may take to stop.
-const STOP: Duration = Duration::from_secs(2);
+const NODE_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Stops a node before its runtime ends. A session that still runs when its workers are cancelled takes them for dead,
 /// warns, and starts new ones.
 pub async fn stop_node(node: &ActorRef<NodeMessage>) {
-    if node.stop_and_wait(None, Some(STOP)).await.is_err() {
+    if node.stop_and_wait(None, Some(NODE_STOP_TIMEOUT)).await.is_err() {
         tracing::warn!("the node did not stop in time");
     }
 }
@@ -260,7 +260,7 @@ impl Client {
     }
 
     /// A client of a session that descends from this one.
-    pub fn of(&self, session: SessionId) -> Self {
+    pub fn for_session(&self, session: SessionId) -> Self {
         Self { session, ..self.clone() }
     }
 

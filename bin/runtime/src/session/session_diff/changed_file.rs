@@ -82,7 +82,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    pub(super) fn of(bytes: Vec<u8>) -> Self {
+    pub(super) fn from_bytes(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => {
                 Self::Text(redact_output::clean(&text).into_owned())

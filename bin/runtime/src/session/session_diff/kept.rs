@@ -55,7 +55,7 @@ pub(super) enum Contents {
 
 impl Contents {
     /// `None`: it is not kept any more.
-    pub(super) fn of(&mut self, version: &Version) -> Option<Vec<u8>> {
+    pub(super) fn for_version(&mut self, version: &Version) -> Option<Vec<u8>> {
         match self {
             Self::Here(objects) => objects.read(version).ok(),
             Self::Read(contents) => contents.get(&version.object).cloned(),

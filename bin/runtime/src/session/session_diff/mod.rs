@@ -91,7 +91,7 @@ pub fn steps_to_accept(
     snapshots: &Snapshots,
     trees: &HashSet<String>,
 ) -> anyhow::Result<Vec<Seq>> {
-    let steps = Steps::of(events, &ImportedPart::default());
+    let steps = Steps::from_events(events, &ImportedPart::default());
     let changes = || steps.all.values().flat_map(|step| &step.snapshots);
     let names: Vec<(&str, &str)> =
         changes().map(|(changed, after)| (changed.before.as_str(), after.as_str())).collect();
@@ -142,7 +142,7 @@ impl SessionDiff {
         let events = read(place.session)?;
         let imported = leftfold_store::imported(&place.store, &events)?;
         let accepted = leftfold_store::accepted_steps(&place.store, &events)?;
-        let steps = Steps::of(&events, &ImportedPart { through: imported, accepted });
+        let steps = Steps::from_events(&events, &ImportedPart { through: imported, accepted });
         let chosen = choose(&steps, range)?;
         let origin = steps.state.origin.as_ref().context("the session has no beginning")?;
         let directory = PathBuf::from(&origin.directory);
@@ -180,7 +180,7 @@ impl SessionDiff {
             additions: file.additions,
             deletions: file.deletions,
         };
-        Figures::of(self.files.iter().map(change).collect::<Vec<_>>().iter())
+        Figures::from_files(self.files.iter().map(change).collect::<Vec<_>>().iter())
     }
 
     /// One unified diff of all files, in git's form; empty without changes.
@@ -381,7 +381,7 @@ impl Reading<'_> {
                 Ok(events) => {
                     // children take no snapshots
                     let none = ImportedPart { through: Seq::MAX, ..ImportedPart::default() };
-                    let steps = Steps::of(&events, &none);
+                    let steps = Steps::from_events(&events, &none);
                     next.extend(steps.all.values().flat_map(|step| &step.children));
                     steps_of_children.extend(steps.all.into_values());
                 }
@@ -440,7 +440,7 @@ impl Chains {
 }
 
 fn side(version: Version, contents: &mut Contents) -> Side {
-    let content = contents.of(&version).map_or(Content::Gone, Content::of);
+    let content = contents.for_version(&version).map_or(Content::Gone, Content::from_bytes);
     Side { version, content }
 }
 

@@ -72,7 +72,7 @@ impl ImportedPart {
 impl Steps {
     /// The steps in these events. Snapshots of imported steps are left out, unless the import has
     /// accepted them: the log may name anybody's.
-    pub(super) fn of(events: &[Envelope], imported: &ImportedPart) -> Self {
+    pub(super) fn from_events(events: &[Envelope], imported: &ImportedPart) -> Self {
         let mut steps = Self::default();
         for event in events {
             steps.add(event, imported);

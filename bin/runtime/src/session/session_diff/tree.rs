@@ -58,7 +58,7 @@ fn of_repository(session: SessionId, worktree: &Path, found: TreeDiff) -> Sessio
     diff.files.extend(others.map(|file| changed_file::counted(&counts(file), NOT_TEXT)));
     for (n, path) in untracked.into_iter().enumerate() {
         let bytes = if n < WHOLE { working_tree::start_of(worktree, &path) } else { None };
-        let content = bytes.map_or(Content::Gone, Content::of);
+        let content = bytes.map_or(Content::Gone, Content::from_bytes);
         let version = Version { mode: FileMode::File, object: String::new() };
         let after = Some(Side { version, content });
         diff.files.push(Pair { path, from: None, before: None, after }.into_change());

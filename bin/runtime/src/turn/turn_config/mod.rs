@@ -191,14 +191,13 @@ pub(crate) fn resolve(
     plan: Option<PathBuf>,
 ) -> anyhow::Result<Resolved> {
     let base = Base::new(inherited, project);
-    let workplace = project
-        .executor
-        .as_deref()
-        .map(|name| executors::of(settings, name, (&project.directory, &project.worktree)));
+    let workplace = project.executor.as_deref().map(|name| {
+        executors::for_project(settings, name, (&project.directory, &project.worktree))
+    });
     let workplace = workplace.transpose()?;
     // a plan is a file of this machine
     let plan = plan.filter(|_| workplace.is_none());
-    let agents = Agents::of(settings);
+    let agents = Agents::from_settings(settings);
     let agent = match base.parent {
         // which agents a call may name was judged when it was resolved
         Some(_) => agents.find(overrides.agent.as_deref().unwrap_or_default())?.clone(),
@@ -510,7 +509,7 @@ pub(crate) fn gather(mut turn_settings: TurnSettings, extensions: &Extensions) -
     let Extensions { mcp: servers, plugins } = extensions;
     let agent = turn_settings.agent.clone();
     let said = turn_settings.rules.clone();
-    let Approvals { approved, revoked } = approvals::of(&turn_settings.approvals_of());
+    let Approvals { approved, revoked } = approvals::for_worktree(&turn_settings.approvals_of());
     turn_settings.options.approved = approved;
     turn_settings.options.revoked = revoked;
     let (mut config, problems) = gather::gather(turn_settings, Time::from(SystemTime::now()));

@@ -79,7 +79,7 @@ fn held(so: bool, otherwise: &str) -> Held {
 }
 
 impl Ledger {
-    pub(crate) fn of(log: &[Envelope]) -> Result<Self, String> {
+    pub(crate) fn from_log(log: &[Envelope]) -> Result<Self, String> {
         let mut ledger = Self::default();
         log.iter().try_for_each(|event| ledger.see(event))?;
         Ok(ledger)

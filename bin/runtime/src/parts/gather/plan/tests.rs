@@ -4,13 +4,13 @@ use leftfold_events::{Time, TurnConfig};
 use super::*;
 use crate::gather::{self, Sources};
 
-struct Place {
+struct TestProject {
     folder: tempfile::TempDir,
     agent: &'static str,
     ask: AskMode,
 }
 
-impl Place {
+impl TestProject {
     fn new(git: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
@@ -55,17 +55,17 @@ impl Place {
 
 #[test]
 fn the_plan_of_a_session_has_one_place() {
-    let place = Place::new(true);
+    let place = TestProject::new(true);
     let name = "1469922850259-q69g5fav.md";
     assert_eq!(place.plan(), place.work().join(".leftfold/plans").join(name));
-    let place = Place::new(false);
+    let place = TestProject::new(false);
     let root = place.folder.path().canonicalize().unwrap();
     assert_eq!(place.plan(), root.join("home/plans").join(name));
 }
 
 #[test]
 fn each_of_the_two_is_offered_the_way_to_the_other_where_somebody_is_there() {
-    let mut place = Place::new(true);
+    let mut place = TestProject::new(true);
     for (agent, ask, offered) in [
         ("plan", AskMode::Ask, &["plan_exit"][..]),
         ("build", AskMode::Ask, &["plan_enter"]),
@@ -84,7 +84,7 @@ fn each_of_the_two_is_offered_the_way_to_the_other_where_somebody_is_there() {
 #[test]
 fn a_plan_outside_the_project_may_be_written_by_the_one_who_plans() {
     use leftfold_events::rules::evaluate;
-    let mut place = Place::new(false);
+    let mut place = TestProject::new(false);
     let plan = place.plan().display().to_string();
     let beside = plan.replace(".md", ".rs");
     let folder = place.plan().parent().unwrap().join("*").display().to_string();
@@ -102,7 +102,7 @@ fn a_plan_outside_the_project_may_be_written_by_the_one_who_plans() {
 
 #[test]
 fn what_is_said_names_the_plan_and_only_tools_that_there_are() {
-    let mut place = Place::new(true);
+    let mut place = TestProject::new(true);
     let path = place.plan();
     let config = place.config();
     let text = &config.options.reminder;
