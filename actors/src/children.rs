@@ -1,4 +1,4 @@
-//! A session's children: sessions that its calls start. The node opens them. This module asks the
+//! A session's children (subagents): sessions that its calls start. The node opens them. This module asks the
 //! node for them, and turns the end of a child into the result of its call.
 
 use leftfold_events::event::{

@@ -1,4 +1,4 @@
-//! Requests the summary that replaces older messages.
+//! Compaction: requests the summary that replaces older messages.
 
 use leftfold_events::event::Compaction as CompactionEvent;
 use leftfold_events::{Fact, Seq};

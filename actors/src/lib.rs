@@ -1,5 +1,6 @@
 //! The actors: thin shells around the pure core. They add time and the results of I/O, and decide
-//! nothing.
+//! nothing. They append to the log, stream the replies of models, run tool calls and ask people for permission. The agent
+//! loop that decides all of this is `next` in the crate `leftfold-events`.
 //!
 //! ```text
 //! Node ─┬─ Observers

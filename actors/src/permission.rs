@@ -1,4 +1,4 @@
-//! Takes people's answers to questions: the first answer counts, later ones learn who gave it.
+//! The actor Permission: takes people's answers to questions. The first answer counts, later ones learn who gave it.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,18 @@
-//! The pure core of Leftfold: past (events), present (the state that is their fold), future (the
-//! next intent).
+//! The pure core of the agent: its events, its state, its decisions, its permission rules and its requests to a model.
+//! Past (events), present (the state that is their fold), future (the next intent).
+//!
+//! | to find | look in |
+//! | --- | --- |
+//! | the types of events: facts and intents | `event/`; one JSON object a line: `line.rs` |
+//! | the agent's decisions: the agent loop, retries and back-off, limits, subagents, compaction | `next/`, from [`next`](next()) on |
+//! | the fold of events into a state: messages, calls, questions, the doom loop | `state/`, from [`State::apply`] on |
+//! | the two joined: a fact and the intents that follow from it | `settle.rs` |
+//! | permission rules (allow, ask, deny), and the verdict about a call | `rules/`, `verdict.rs` |
+//! | building requests to a model: the messages of the context, the prompts for titles and summaries | `request_builder/`; the type: `request.rs` |
+//! | texts that the core itself writes for models | `state/words.rs` |
+//! | the turn configuration: system prompt, tools, rules, model, options | `turn_config/` |
+//! | masking: secrets in texts, tokens in output | `secrets/`, `mask/`, `rewrite.rs` |
+//! | the comparison of a log with today's decisions | `verify.rs` |
 //!
 //! Invariant: nothing here does I/O, reads a clock or draws a random number.
 

@@ -1,4 +1,5 @@
-//! Language models: neutral requests go out, stream events of one vocabulary come in.
+//! Clients for the APIs of language models (LLM providers): neutral requests go out, stream events of one vocabulary
+//! come in.
 //!
 //! The folder of each wire format builds the body from a neutral [`Request`] and decodes the
 //! answer; [`WIRES`] is the table of wire formats. `vendors/` has a table of the vendors and their

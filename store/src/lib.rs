@@ -1,6 +1,6 @@
-//! The durable log. A store holds a *family* of sessions (a root, its children, its forks), or several
-//! families. Its bytes are with an [`engine`]; the only one here is [`SledEngine`], a sled database in the
-//! store's folder. Nothing outside of this crate knows which files that one has.
+//! The durable log: an append-only event store. A store holds a *family* of sessions (a root, its children, its
+//! forks), or several families. Its bytes are with an [`engine`]; the only one here is [`SledEngine`], a sled
+//! database in the store's folder. Nothing outside of this crate knows which files that one has.
 //!
 //! | item | purpose |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The tools: one file each, with its arguments, description, resolution, effect and tests.
+//! The built-in tools, such as `bash`, `edit`, `read` and `grep`: one file each, with its arguments, description,
+//! resolution, effect and tests. `registry` finds a tool by its name, and `truncate` limits the output of each.
 //!
 //! A call has two steps. [`resolve`] determines what the call would do (tool, valid arguments,
 //! paths with links resolved) and has no effect. Permission rules judge that. [`run`] then does it,

@@ -1,4 +1,4 @@
-//! The root of the tree. It opens sessions, restarts them when they die, and receives the messages
+//! The node: the root of the tree of actors, and the supervisor of sessions. It opens sessions, restarts them when they die, and receives the messages
 //! of clients.
 
 mod admission;

@@ -1,4 +1,4 @@
-//! The session: takes facts, settles them, makes the batch durable, and only then publishes and
+//! The session actor, the event loop of one session: takes facts, settles them, makes the batch durable, and only then publishes and
 //! dispatches it. The one place that appends.
 
 mod batch;

@@ -1,4 +1,4 @@
-//! `leftfold node`: the long-lived node, which speaks the Agent Client Protocol (version 1) over
+//! `leftfold node`: the long-lived node for editors, which speaks the Agent Client Protocol (ACP, version 1) over
 //! standard input and output. If another process has the store, this one passes its client on to
 //! that node, and becomes the node itself when that one ends. The protocol's types and JSON-RPC come from the crate
 //! `agent-client-protocol`.

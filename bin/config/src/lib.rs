@@ -1,4 +1,4 @@
-//! Settings: finds, reads and merges them, and resolves the model to use.
+//! Settings (the configuration files): finds, reads, checks and merges them, and resolves the model to use.
 //!
 //! Files are JSON with comments, Markdown for agents and commands, or those of Claude Code. Each source is checked by
 //! itself, so that an overriding file hides no error, and then merged into the ones before: objects

@@ -1,4 +1,4 @@
-//! Runs in the formats of other tools. `leftfold export` writes them.
+//! Exports runs in the formats of other tools, for `leftfold export` and `leftfold otlp`.
 //!
 //! | module | purpose |
 //! |---|---|

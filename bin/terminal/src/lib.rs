@@ -1,4 +1,4 @@
-//! `leftfold` without a subcommand: a conversation on a terminal.
+//! `leftfold` without a subcommand: a conversation on a terminal (the TUI).
 //!
 //! | module | purpose |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Turns events into what people see. Every front end folds a session and its subagents with a
+//! Turns events into what people see: the transcript of a session, its questions, costs and findings. Every front end folds a session and its subagents with a
 //! [`Transcript`] and renders the changes that the fold returns.
 //!
 //! | module | purpose |

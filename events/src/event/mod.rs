@@ -1,4 +1,4 @@
-//! The past: all events of a log, one file per concern.
+//! The events of a log, one file per concern.
 //!
 //! Invariant: every variant is always a **fact** (the session was told it) or always an **intent**
 //! (the session decided it); [`Event::is_intent`] does not depend on fields. Enums grow at the end,

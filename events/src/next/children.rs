@@ -1,4 +1,4 @@
-//! Decides how a call and the session that it started continue. Two sessions with two logs take
+//! Decides how a call and the session that it started (a subagent) continue. Two sessions with two logs take
 //! part, so the decision is not an event in either log. It follows from both states whenever
 //! `subagent.spawned` is performed, for the first time or again.
 

@@ -1,4 +1,4 @@
-//! Decides how to make room in the model's context.
+//! Decides about compaction: when a summary replaces older messages, to make room in the model's context window.
 
 use super::{ask_with, decide, end, intent, plugins, retry, retry_scheduled};
 use crate::event::{

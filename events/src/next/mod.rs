@@ -1,4 +1,4 @@
-//! The future: the next intent, decided from the state alone. This file is the agent's policy. Read
+//! The agent's decisions: the next intent, decided from the state alone. This file is the agent loop and its policy. Read
 //! it from top to bottom.
 
 mod admit;

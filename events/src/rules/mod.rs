@@ -1,4 +1,4 @@
-//! Permission rules: wildcards; the last matching rule decides.
+//! Permission rules: allow, ask or deny, by wildcards for permission and pattern. The last matching rule decides.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! The fold. It cannot fail and never acts. An event without meaning in this state changes only the
-//! position.
+//! The fold (the reducer): applies one event to the state. It cannot fail and never acts. An event without meaning in
+//! this state changes only the position.
 
 use super::reply::KEEPS_INTERRUPTED;
 use super::{

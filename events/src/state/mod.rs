@@ -1,4 +1,4 @@
-//! The present: what a session is, folded from its log. [`State::apply`] is the only way it
+//! The state of a session, folded from the events of its log. [`State::apply`] is the only way it
 //! changes, [`next`](crate::next()) the only thing that decides from it.
 
 mod apply;

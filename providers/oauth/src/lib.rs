@@ -1,4 +1,4 @@
-//! Signs people in with OAuth 2: in a browser with a redirect to this machine, or with a code that they type into a page.
+//! Signs people in (login) with OAuth 2: in a browser with a redirect to this machine, or with a code that they type into a page.
 //!
 //! Everything that differs between vendors is data: [`SignIn`]. The requests and the polling are those of the crate
 //! `oauth2`. Nothing here stores tokens, knows settings, or decides when to refresh; no error and no debug output has

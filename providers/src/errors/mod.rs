@@ -1,4 +1,4 @@
-//! Failures of requests: a class that the core decides by, and a message that a person can act on.
+//! Failures of requests (rate limit, overload, quota, context overflow and others): a class that the core decides by, and a message that a person can act on.
 
 mod body;
 mod google;

@@ -1,4 +1,5 @@
-//! Logs of sessions on PostgreSQL 15 or later, for many nodes that can take over each other's sessions.
+//! The engine of a shared event store on PostgreSQL 15 or later, for many nodes that can take over each other's sessions:
+//! appends, claims with leases, and the inbox.
 //!
 //! | item | purpose |
 //! |---|---|

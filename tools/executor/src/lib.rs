@@ -1,4 +1,4 @@
-//! Runs calls beside a workspace on another machine: the server that `leftfold executor` is, and the client that a node
+//! Remote execution: runs tool calls beside a workspace on another machine: the server that `leftfold executor` is, and the client that a node
 //! has for each executor in its settings.
 //!
 //! The two speak JSON-RPC 2.0 over TLS, one message a line and one request a connection. Every request may be sent again.

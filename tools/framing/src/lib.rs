@@ -1,5 +1,5 @@
-//! Text that other programs send: this crate splits it into messages, repairs it and cuts it to a
-//! length.
+//! Splits bytes that other programs send into messages: bounded lines, server-sent events (SSE), event streams of Amazon.
+//! It also repairs text and cuts it to a length.
 //!
 //! It never interprets a message, and never opens a file or a connection.
 

@@ -1,4 +1,4 @@
-//! The judge of shell lines: it says which permissions a line needs before it runs.
+//! The judge of shell lines: it parses a bash command line and says which permissions a line needs before it runs.
 //!
 //! Rules judge each command of a line separately. They also judge the paths that it names. The judge looks up names of
 //! files, but it reads no file, runs nothing and decides nothing.

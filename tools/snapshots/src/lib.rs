@@ -1,4 +1,4 @@
-//! Snapshots of a worktree's files: git trees in a git directory of their own, one for each
+//! Snapshots (checkpoints) of a worktree's files, for `revert` (undo): git trees in a git directory of their own, one for each
 //! worktree, below the data folder. The project's own `.git` is neither needed nor touched.
 //!
 //! - The first call of a turn that may change files waits for a snapshot. Another snapshot follows

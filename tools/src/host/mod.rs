@@ -1,4 +1,4 @@
-//! A host: a program beside the node, such as an editor, that has files and terminals of its own.
+//! A host: a program beside the node, such as an editor that speaks ACP, that has files and terminals of its own.
 //!
 //! Tools ask the host when they run, after the call's `tool.started` is durable. Only a preview
 //! reads texts earlier. The host's answers become part of `tool.finished`, cut and redacted like

@@ -1,4 +1,4 @@
-//! Reports about a session, which front ends print.
+//! Reports about a session, which front ends print: events as lines, statistics, divergences, and why a session waits.
 
 pub mod divergence;
 pub mod lines;

@@ -1,4 +1,4 @@
-//! Opens sessions and prompts them, and lists, forks and compares them.
+//! Opens sessions and prompts them, and lists, forks, reverts and compares them.
 
 pub(crate) mod checkout;
 pub mod client;
