@@ -100,51 +100,54 @@ fn only_the_tally_prints_the_count_of_a_promise() {
     assert_none("use `Tally`", &users(&["\"promise ", "\"promises "], tests));
 }
 
-/// The page has a row for each of the seventeen promises, and the modules that its commands run exist.
+/// One page has every promise: its row names what is not covered and tests that exist. The rules of ARCHITECTURE.md are rows too.
 #[test]
 fn every_promise_names_its_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
-    let paths: Vec<String> = sources().into_iter().map(|source| source.path).collect();
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let page = read("docs/guarantees.md");
     let table = page.split("## The last run").next().unwrap();
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).collect();
+    let header = |line: &&str| line.starts_with("| --- ") || line.contains("| promise | test |");
+    let rows: Vec<&str> =
+        table.lines().filter(|line| line.starts_with("| ") && !header(line)).collect();
+    assert!(rows.len() > 130, "{} rows", rows.len());
     for number in 1..=17 {
         let row = format!("| {number} | ");
         assert!(rows.iter().any(|line| line.starts_with(&row)), "no row for promise {number}");
     }
-    let commands = rows.iter().flat_map(|row| row.split('`'));
-    for command in commands.filter(|command| command.starts_with("cargo test ")) {
-        // the name of a test program may be all
-        let name = command.split(' ').next_back().unwrap().trim_end_matches("::");
-        let names = |path: &String| {
-            let (file, folder) = (format!("/{name}.rs"), format!("/{name}/"));
-            path.contains("tests/") && (path.ends_with(&file) || path.contains(&folder))
+    let paths: Vec<String> = sources().into_iter().map(|source| source.path).collect();
+    for row in &rows {
+        let cells: Vec<&str> = row.trim_start_matches("| ").split(" | ").collect();
+        let ([_, _, tests, _] | [_, tests, _]) = cells[..] else {
+            panic!("promise, test, not covered: {row}")
         };
-        assert!(name == "leftfold-fuzz-driver" || paths.iter().any(names), "`{command}`");
-    }
-}
-
-/// The table of security has one row a line, with what is not covered, and the files of its tests exist.
-#[test]
-fn every_promise_of_security_names_its_test() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
-    let (_, table) = page.split_once("\n## All promises\n").unwrap();
-    let table = table.split("\n## ").next().unwrap();
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
-    assert!(rows.len() > 90, "{} rows", rows.len());
-    assert!(
-        !page.replace(table, "").contains("| promise | test"),
-        "there is one table of promises"
-    );
-    for row in rows {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        let [_, tests, _] = cells[..] else { panic!("promise, test, not covered: {row}") };
-        let paths: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!paths.is_empty(), "{row}");
-        for path in paths {
-            assert!(root.join(path).exists(), "there is no {path}: {row}");
+        let named: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "{row}");
+        for test in named {
+            let Some(command) = test.strip_prefix("cargo test ") else {
+                assert!(root.join(test).exists(), "there is no {test}: {row}");
+                continue;
+            };
+            // the name of a test program may be all
+            let name = command.split(' ').next_back().unwrap().trim_end_matches("::");
+            let is_test = |path: &String| {
+                let (file, folder) = (format!("/{name}.rs"), format!("/{name}/"));
+                path.contains("tests/") && (path.ends_with(&file) || path.contains(&folder))
+            };
+            assert!(name == "leftfold-fuzz-driver" || paths.iter().any(is_test), "`{test}`");
         }
+    }
+    let architecture = read("ARCHITECTURE.md");
+    let rules =
+        architecture.split("\n## Invariants\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rules: Vec<&str> =
+        rules.lines().filter_map(|line| line.strip_prefix("- **")?.split(".**").next()).collect();
+    assert!(rules.len() > 15, "{rules:?}");
+    for rule in rules {
+        assert!(rows.iter().any(|row| row.starts_with(&format!("| **{rule}** | "))), "{rule}");
+    }
+    for name in files(".md").iter().filter(|name| *name != "docs/guarantees.md") {
+        assert!(!read(name).contains("| promise | test"), "{name}: there is one table of promises");
     }
 }
 
@@ -656,6 +659,11 @@ fn the_arrows_between_crates_point_one_way() {
         found.extend(wrong.map(|name| format!("`{folder}` depends on `{name}`")));
     }
     assert_none("dependencies that the table of crates does not allow", &found);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let unknown = CRATES.iter().filter(|(name, _)| !page.contains(&format!("`{name}/`")));
+    let unknown: Vec<String> = unknown.map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(unknown, [""], "crates without a row in ARCHITECTURE.md; the program has none");
 }
 
 /// The modules of a crate; for the program, without the crates in its folder.
