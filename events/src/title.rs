@@ -1,4 +1,5 @@
-//! Extracts a session's title, or its summary, from a model's text.
+//! Extracts a session's title, or its summary, from a model's text. `next` decides when a model writes one
+//! (`wants_title`).
 
 /// The maximum length of a title in characters; a longer one is cut and ends in `...`.
 const LONGEST: usize = 100;

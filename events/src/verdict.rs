@@ -1,4 +1,5 @@
-//! Evaluates permission rules for an access. A pure function of rules, approvals and ask mode.
+//! Judges a call: evaluates permission rules for an access. A pure function of rules, approvals and ask mode.
+//! The accesses come from the tools; for a bash command, the crate `leftfold-shell` finds them.
 //! Other modules decide what follows from a verdict.
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! The right to append to one session's log, and the append itself.
+
 use std::collections::HashSet;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Instant;

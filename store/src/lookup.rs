@@ -1,5 +1,5 @@
 //! Reads single events: the start of a log, the event that a fork follows, the event that a head
-//! names.
+//! names. [`lineage`] finds the logs whose events a fork shares: a fork stores only its own events, after the prefix.
 
 use leftfold_events::event::Session;
 use leftfold_events::{Envelope, Event, Seq, SessionId};

@@ -1,3 +1,5 @@
+//! Reads any store from a private copy, without its lock.
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! A store that this process has open as its node: opens and imports logs.
+
 use std::path::Path;
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,5 @@
-//! The session actor, the event loop of one session: takes facts, settles them, makes the batch durable, and only then publishes and
-//! dispatches it. The one place that appends.
+//! The session actor, the event loop of one session: takes facts, replaces known secrets in them, settles them, makes
+//! the batch durable, and only then publishes and dispatches it. The one place that appends.
 
 mod batch;
 mod open_log;

@@ -1,4 +1,5 @@
-//! Replaces known secrets by their names: `{{secret:NAME}}`.
+//! Replaces known secrets by their names: `{{secret:NAME}}`. The session does this with every fact before it logs the fact.
+//! Tokens of unknown secrets stay in the log, and [`crate::mask`] masks them in outputs.
 //!
 //! A value is found as it is, and in the forms that it takes inside other texts: escaped in a JSON
 //! string, percent-encoded, in base64, as numbers (hexadecimal, `%68`, `\x68`, `\u0068`), line by line,

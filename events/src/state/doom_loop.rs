@@ -1,4 +1,5 @@
-//! Detects a doom loop: a model that makes three equal calls in a row.
+//! Detects a doom loop: a model that makes three equal calls in a row. The third call needs the permission `doom_loop`, so a
+//! rule or a person ends the loop.
 
 use super::message::Message;
 use super::{Call, State};

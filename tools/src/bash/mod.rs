@@ -1,4 +1,5 @@
-//! `bash`: runs a command line in the shell. The crate `leftfold-shell` judges it before.
+//! `bash`: runs a command line in the shell. Before, the crate `leftfold-shell` finds the permissions that the line needs, and
+//! `leftfold_events::verdict` applies the rules to them.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;

@@ -1,4 +1,4 @@
-//! The feed as server-sent events.
+//! The feed as server-sent events (SSE).
 
 use std::sync::Arc;
 use std::time::Duration;

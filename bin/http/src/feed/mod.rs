@@ -1,7 +1,7 @@
-//! The feed: what every client sees of all sessions, in one order.
+//! The feed of server-sent events (SSE): every client sees all sessions in one order.
 //!
-//! A root session with its subagents is a tree. Each tree has a projection; the events of the node's
-//! observers are applied to it, and the frames go to all clients. A client that reads too slowly is
+//! A root session with its subagents is a tree. Each tree has a projection. The feed watches the tree as an observer
+//! of the node ([`Subscription`]), applies its events to the projection, and sends the frames to all clients. A client that reads too slowly is
 //! cut off, and goes on from its cursor.
 //!
 //! Every frame has a cursor: the journal's id, the position of its event in the journal, and its
