@@ -196,7 +196,7 @@ fn write_reply(view: &SessionView, reply: &Reply, out: &mut String) {
             ReplyPart::Reasoning(text) if text.text.trim().is_empty() => {}
             ReplyPart::Reasoning(text) => fold_text(out, "Reasoning", "text", &text.text),
             ReplyPart::Call(seq) => {
-                view.call(*seq).into_iter().for_each(|call| write_call(call, out))
+                view.call(*seq).into_iter().for_each(|call| write_call(call, out));
             }
         }
     }

@@ -183,7 +183,7 @@ mod tests {
                     { "call": "1", "name": "read", "output": "12345", "is_error": false, "attachments": [] },
                 ] })),
             ],
-            ..context::request(&State::default())
+            ..request_builder::request(&State::default())
         };
         let expected = MessageBytes { messages: 4 + MEDIA * BYTES + 2 + 4 + 2, results: 5 };
         assert_eq!(

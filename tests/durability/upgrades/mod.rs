@@ -287,7 +287,7 @@ fn rendered(state: &State) -> Value {
 fn shorten(value: &mut Value) {
     match value {
         Value::String(text) if text.len() > 60 => {
-            *text = Sha256::digest(text.as_bytes()).to_string()
+            *text = Sha256::digest(text.as_bytes()).to_string();
         }
         Value::Array(items) => items.iter_mut().for_each(shorten),
         Value::Object(members) => members.values_mut().for_each(shorten),

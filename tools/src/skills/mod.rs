@@ -84,7 +84,7 @@ pub fn find(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Fo
     let texts = user_folders.texts(worktree);
     let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
     let mut seen = HashSet::new();
-    for SkillFolder { path: place, confined_to } in places(directory, worktree, user_folders) {
+    for SearchedFolder { path: place, confined_to } in places(directory, worktree, user_folders) {
         for file in files(&place, &mut seen).into_iter().filter(|file| texts.has(file)) {
             if confined_to.as_ref().is_some_and(|folder| leads_out(&file, folder)) {
                 let problem = "left out, because a link leads out of the project".to_owned();
@@ -104,7 +104,7 @@ pub fn find(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Fo
 }
 
 /// A folder that is searched, with links resolved.
-struct SkillFolder {
+struct SearchedFolder {
     path: PathBuf,
     /// The folder that its skills must really be in; `None` for the user's own places. Whoever wrote the
     /// project does not choose which other files models read.
@@ -117,7 +117,7 @@ fn leads_out(file: &Path, folder: &Path) -> bool {
 }
 
 /// The places that exist, nearest first.
-fn places(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Vec<SkillFolder> {
+fn places(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Vec<SearchedFolder> {
     let inside = directory.starts_with(worktree);
     let up = directory.ancestors().take_while(|folder| !inside || folder.starts_with(worktree));
     let up = up.take(if inside { usize::MAX } else { 1 });
@@ -136,7 +136,7 @@ fn places(directory: &Path, worktree: &Path, user_folders: &UserFolders) -> Vec<
         .chain(own)
         .filter(|(path, _)| path.is_dir())
         .filter_map(|(path, confined_to)| {
-            Some(SkillFolder { path: paths::real(&path).ok()?, confined_to })
+            Some(SearchedFolder { path: paths::real(&path).ok()?, confined_to })
         })
         .collect()
 }
