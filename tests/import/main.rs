@@ -9,3 +9,4 @@ mod doctor;
 mod hostile;
 mod leftfold;
 mod opencode;
+mod parts;

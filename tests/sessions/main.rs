@@ -24,5 +24,6 @@ mod spill;
 mod stats;
 mod stores;
 mod title;
+mod transcript;
 mod verify;
 mod why;

@@ -6,6 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::validator::{Body, Validator};
 use common::{Answer, Server, Site, bash, says, script, wait_until};
+use leftfold_events::Time;
+use leftfold_export::{Measured, Measurement, TelemetryOptions};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -249,4 +251,41 @@ fn wrong_variables_are_named() {
     ] {
         site.run(args).with(2);
     }
+}
+
+#[test]
+fn each_kind_of_measurement_has_its_form() {
+    let of = |name, value| Measurement { name, unit: "{event}", description: "About.", value };
+    let all = [
+        of("counter", Measured::Counter(7)),
+        of("gauge", Measured::Gauge(3)),
+        of(
+            "gauges",
+            Measured::Gauges { attribute: "state", values: vec![("idle", 1), ("owned", 0)] },
+        ),
+        of("amount", Measured::Amount(0.5)),
+        of(
+            "histogram",
+            Measured::Histogram { bounds: vec![1.0, 2.0], counts: vec![4, 0, 1], sum: 9.5 },
+        ),
+    ];
+    let (began, at) = (Time::from_millis(1), Time::from_millis(2));
+    let options = TelemetryOptions::default();
+    let signal = Measurement::signal(&all, began, at, &options);
+    let message: Value = serde_json::from_str(&signal.json).unwrap();
+    let metrics = &message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+    let point = |place: usize, kind: &str| metrics[place][kind]["dataPoints"][0].clone();
+    assert_eq!(metrics[0]["description"], "About.");
+    assert_eq!(metrics[0]["sum"]["isMonotonic"], true);
+    assert_eq!(metrics[0]["sum"]["aggregationTemporality"], 2);
+    assert_eq!(point(0, "sum")["asInt"], "7");
+    assert_eq!(point(0, "sum")["startTimeUnixNano"], "1000000");
+    assert_eq!(point(1, "gauge")["asInt"], "3");
+    assert_eq!(point(1, "gauge")["timeUnixNano"], "2000000");
+    assert_eq!(point(2, "gauge")["attributes"][0]["value"], json!({ "stringValue": "idle" }));
+    assert_eq!(metrics[2]["gauge"]["dataPoints"][1]["asInt"], "0");
+    assert_eq!(point(3, "gauge")["asDouble"], 0.5);
+    let histogram = point(4, "histogram");
+    assert_eq!((&histogram["count"], &histogram["sum"]), (&json!("5"), &json!(9.5)));
+    assert_eq!(histogram["bucketCounts"], json!(["4", "0", "1"]));
 }

@@ -784,3 +784,32 @@ fn only_tests_may_give_up() {
     };
     assert_none("panics outside tests", &users(&words, shipped));
 }
+
+/// Cargo compiles a library once more for the tests in it, and with all targets for its benches. Where a library has
+/// neither, a test in it would never run, unless a test program includes its module.
+#[test]
+fn no_test_is_in_a_library_that_is_compiled_once() {
+    let sources = sources();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut wrong = Vec::new();
+    for manifest in files("Cargo.toml") {
+        let text = std::fs::read_to_string(root.join(&manifest)).unwrap();
+        let count = |line: &str| text.lines().filter(|it| *it == line).count();
+        if count("test = false") != count("bench = false") {
+            wrong.push(format!("{manifest}: `test = false` needs `bench = false`"));
+        }
+        if count("[lib]") == 0 || count("test = false") == 0 {
+            continue;
+        }
+        let folder = manifest.trim_end_matches("Cargo.toml");
+        for source in sources.iter().filter(|source| source.text.contains("#[cfg(test)]")) {
+            let Some(file) = source.path.strip_prefix(&format!("{folder}src/")) else { continue };
+            let included = format!("#[path = \"../../src/{file}\"]");
+            let includes = |it: &Source| it.path.starts_with(folder) && it.text.contains(&included);
+            if file != "main.rs" && !sources.iter().any(includes) {
+                wrong.push(source.path.clone());
+            }
+        }
+    }
+    assert_none("tests that never run, or libraries that are compiled twice", &wrong);
+}

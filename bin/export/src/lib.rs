@@ -23,8 +23,6 @@ mod messages;
 mod otlp;
 mod records;
 mod sqlite;
-#[cfg(test)]
-mod testing;
 
 use leftfold_events::{Envelope, SessionId, mask};
 use leftfold_view::Transcript;

@@ -15,8 +15,6 @@ mod opencode;
 mod order;
 mod sidechains;
 mod storage;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

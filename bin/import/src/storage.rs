@@ -63,23 +63,3 @@ fn files(folder: &Path, left_out: &mut LeftOut) -> Vec<Value> {
     }
     values
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_lead_to_no_other_folder() {
-        for (id, is_plain) in [
-            ("ses_1", true),
-            ("", false),
-            ("..", false),
-            ("../x", false),
-            ("/etc", false),
-            ("a/b", false),
-            ("a/", false),
-        ] {
-            assert_eq!(is_name(id), is_plain, "{id}");
-        }
-    }
-}

@@ -340,6 +340,27 @@ fn gemini() {
 }
 
 #[test]
+fn names_at_gemini_begin_with_a_letter() {
+    let long = "x".repeat(129);
+    for (name, good) in [
+        ("read", true),
+        ("_1", true),
+        ("a.b:c-d", true),
+        (&long[1..], true),
+        ("1", false),
+        ("", false),
+        (&long, false),
+    ] {
+        let body = json!({
+            "tools": [{"functionDeclarations":[{"name":name}]}],
+            "contents": [{"role":"user","parts":[{"text":"hi"}]}],
+        });
+        let faults = rules(Wire::GEMINI, "gemini-3-pro").faults(&body);
+        assert_eq!(faults.is_empty(), good, "{name}: {faults:?}");
+    }
+}
+
+#[test]
 fn rules_of_bedrock() {
     let user = |content: Value| json!({"role":"user","content":content});
     let result = |id: &str| json!({"toolResult":{"toolUseId":id,"content":[{"text":"1"}]}});

@@ -10,6 +10,8 @@
 
 #![allow(clippy::print_stdout, reason = "it prints its counts")]
 
+#[cfg(test)]
+mod cases;
 mod generate;
 mod random;
 

@@ -462,6 +462,3 @@ impl MessageReader {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

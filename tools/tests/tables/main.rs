@@ -5,6 +5,7 @@
 mod arguments;
 mod bash;
 mod cut;
+mod front_matter;
 mod hostile;
 mod order;
 mod permissions;

@@ -11,6 +11,13 @@
 #![cfg(test)]
 
 mod damage;
+// modules of the library, included for the tests in them
+#[allow(dead_code, reason = "the library uses the rest")]
+#[path = "../../src/media.rs"]
+mod media;
+#[allow(dead_code, reason = "the library uses the rest")]
+#[path = "../../src/pairs.rs"]
+mod pairs;
 mod random;
 mod reader;
 mod sessions;
@@ -281,6 +288,48 @@ fn damage_is_found_and_mended() {
         let is_sent = kind.severity() == Severity::Error;
         let refused = found.refused.contains_key(&(*agent, *kind));
         assert!(*planted > 2 && (!is_sent || refused), "{agent}, {kind:?}");
+    }
+}
+
+#[test]
+fn a_broken_line_keeps_its_whole_records() {
+    const ALL: &str = "each of its objects gets a line";
+    const PART: &str = "its whole objects are kept, the rest is dropped";
+    for (line, found, mend) in [
+        ("{\"type\":\"a\"}{\"type\":\"b\"}", vec!["a", "b"], ALL),
+        ("{\"type\":\"a\"}{\"type\":\"b\",\"message\":{\"co", vec!["a"], PART),
+        ("{\"type\":\"us{\"type\":\"b\",\"sessionId\":\"s\"}", vec!["b"], PART),
+        ("\0\0{\"type\":\"a\"}", vec!["a"], "its text is repaired"),
+        ("\u{feff}{\"type\":\"\ta\"}", vec!["\ta"], "its text is repaired"),
+        ("{\"type\":\"a\\ud83d\"}", vec!["a\u{fffd}"], "its text is repaired"),
+        (
+            "{\"type\":\"user\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"x\"}",
+            vec![],
+            "dropped",
+        ),
+        ("[1]", vec![], "dropped"),
+        ("\0\0", vec![], "dropped"),
+    ] {
+        let text = format!("{line}\n{{\"type\":\"last\"}}\n");
+        let examined = examine(Origin::Claude, text.as_bytes()).unwrap();
+        let records = serde_json::Deserializer::from_slice(&examined.mended).into_iter::<Value>();
+        let kinds: Vec<Value> = records.map(|record| record.unwrap()["type"].clone()).collect();
+        assert_eq!(kinds, [found, vec!["last"]].concat(), "{line:?}");
+        let [finding] = &examined.findings[..] else { panic!("{line:?}: {examined:?}") };
+        assert_eq!(
+            (finding.kind, finding.mend.as_str()),
+            (DamageKind::BrokenLine, mend),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn unchanged_lines_keep_their_bytes() {
+    let text = "{ \"type\" : \"a\" }\r\n\n{\"n\":1.50}";
+    for (before, findings) in [("", 0), ("broken\n", 1)] {
+        let examined = examine(Origin::Claude, format!("{before}{text}").as_bytes()).unwrap();
+        assert_eq!((&*examined.mended, examined.findings.len()), (text.as_bytes(), findings));
     }
 }
 

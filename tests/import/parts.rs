@@ -1,10 +1,14 @@
+//! The readers themselves: any part of a file makes a sound log.
+
+use std::fs;
+
 use leftfold_events::event::{Event, Session};
 use leftfold_events::request::RequestMessage;
 use leftfold_events::request_builder::request;
 use leftfold_events::state::PendingKind;
 use leftfold_events::{Envelope, Secrets, SessionId, fold};
-
-use super::*;
+use leftfold_import::{LogStart, Origin, build_logs, origin, read};
+use serde_json::json;
 
 /// One line for each record; the calls of one reply are branches of their own.
 const CLAUDE: &str = r#"
@@ -205,4 +209,35 @@ fn a_subagents_own_file_is_a_session() {
     let events = log(Origin::Claude, text).unwrap();
     assert_sound(&events, text);
     assert_eq!(fold(&events).ended.unwrap().text, "Done.");
+}
+
+#[test]
+fn ids_lead_to_no_other_folder() {
+    let site = tempfile::tempdir().unwrap();
+    let storage = site.path();
+    let session = storage.join("session/p/s.json");
+    let message = json!({ "id": "m", "role": "user", "time": { "created": 1 } }).to_string();
+    let part = json!({ "type": "text", "text": "Go." }).to_string();
+    // each folder that an id below could lead to has a message
+    for folder in ["message/ses_1", "message/a/b", "message/a", "message", "x", "."] {
+        fs::create_dir_all(storage.join(folder)).unwrap();
+        fs::write(storage.join(folder).join("m.json"), &message).unwrap();
+    }
+    fs::create_dir_all(storage.join("part/m")).unwrap();
+    fs::write(storage.join("part/m/p.json"), part).unwrap();
+    for (id, is_plain) in [
+        ("ses_1", true),
+        ("", false),
+        ("..", false),
+        ("../x", false),
+        (storage.join("x").to_str().unwrap(), false),
+        ("a/b", false),
+        ("a/", false),
+    ] {
+        let text = json!({ "id": id, "projectID": "p" }).to_string();
+        let found = read(Origin::Opencode, &text, "test", Some(&session));
+        assert_eq!(found.is_ok(), is_plain, "{id}: {found:?}");
+        let why = found.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(is_plain || why.contains("are missing beside it"), "{id}: {why}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Small logs for the tests of this crate.
+//! Hostile texts of a run in a transcript, as Markdown is read.
 
 use leftfold_events::event::{
     CallSpec, Class, EndReason, Ended, Event, Finish, Finished, Model, ModelRef, PartKind,
@@ -6,20 +6,15 @@ use leftfold_events::event::{
 };
 use leftfold_events::turn_config::TurnConfig;
 use leftfold_events::{Envelope, Json, Notes, Seq, SessionId, Sha256, Time};
+use leftfold_export::{Run, markdown};
+use leftfold_view::clean::printable;
+use proptest::prelude::*;
+use pulldown_cmark::{Event as Markup, Options, Parser, Tag, TagEnd};
 use serde_json::json;
-
-/// Logs of one session.
-pub(crate) struct Logs(SessionId, Vec<Envelope>);
-
-impl Logs {
-    pub(crate) fn as_slices(&self) -> [(SessionId, &[Envelope]); 1] {
-        [(self.0, &self.1)]
-    }
-}
 
 /// A turn that is prompted with `text`, answers with it, and calls a tool named so; `output` is the call's output, the
 /// turn's error and the session's title.
-pub(crate) fn log(text: &str, output: &str) -> Logs {
+fn log(text: &str, output: &str) -> Vec<Envelope> {
     let (session, model) =
         (SessionId::default(), ModelRef { provider: "p".into(), id: text.into() });
     let mut events: Vec<Envelope> = Vec::new();
@@ -108,5 +103,91 @@ pub(crate) fn log(text: &str, output: &str) -> Logs {
         error: Some(output.into()),
     };
     add(None, Turn::Ended(Box::new(ended)).into());
-    Logs(session, events)
+    events
+}
+
+/// Pieces that would be markup anywhere else.
+const HOSTILE: [&str; 24] = [
+    "```",
+    "````",
+    "~~~",
+    "`",
+    "\n",
+    "\n\n",
+    "    ",
+    "</details>",
+    "<script>",
+    "</summary>",
+    "-->",
+    "<!--",
+    "![x](http://x/)",
+    "[x](javascript:x)",
+    "@octocat",
+    "Fixes #1",
+    "# Title",
+    "> ",
+    "| a |",
+    "&lt;",
+    "\u{202e}",
+    "\r",
+    "\\",
+    "<",
+];
+
+fn hostile() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(&HOSTILE[..]), 0..12).prop_map(|all| all.concat())
+}
+
+/// Lines of HTML that the transcript has of its own.
+fn is_ours(line: &str) -> bool {
+    let text = |inner: &str| !inner.contains(['<', '>', '"']);
+    let summary = |line: &str| {
+        let inner = line.strip_prefix("<summary>")?.strip_suffix("</summary>")?;
+        let (before, rest) = inner.split_once("<code>")?;
+        let (inside, after) = rest.split_once("</code>")?;
+        Some(text(before) && text(inside) && text(after))
+    };
+    ["", "<details>", "</details>"].contains(&line) || summary(line) == Some(true)
+}
+
+/// Elements that neither run nor load nor point anywhere.
+fn is_plain(event: &Markup<'_>) -> bool {
+    matches!(
+        event,
+        Markup::Start(
+            Tag::Paragraph
+                | Tag::Heading { .. }
+                | Tag::List(_)
+                | Tag::Item
+                | Tag::HtmlBlock
+                | Tag::Strong
+                | Tag::Emphasis
+        ) | Markup::End(_)
+            | Markup::SoftBreak
+            | Markup::Code(_)
+    )
+}
+
+proptest! {
+    #[test]
+    fn no_text_of_a_run_is_markup(text in hostile(), other in hostile()) {
+        let markdown = markdown(&Run::masked([(SessionId::default(), &*log(&text, &other))]));
+        let (mut in_code, mut shown) = (false, String::new());
+        for event in Parser::new_ext(&markdown, Options::all()) {
+            if let Markup::Start(Tag::CodeBlock(_)) | Markup::End(TagEnd::CodeBlock) = event {
+                in_code = matches!(event, Markup::Start(_));
+            } else if let Markup::Text(text) = &event {
+                prop_assert!(in_code || !text.contains(['@', '#', '<', '`']), "{text}\n{markdown}");
+                shown.push_str(if in_code { text } else { "" });
+            } else if let Markup::Html(html) = &event {
+                prop_assert!(html.lines().all(is_ours), "{html}\n{markdown}");
+            } else {
+                prop_assert!(is_plain(&event), "{event:?}\n{markdown}");
+            }
+        }
+        // and nothing of it is lost
+        for text in [&text, &other] {
+            prop_assert!(shown.contains(printable(text.trim_end()).as_ref()), "{text:?}\n{markdown}");
+        }
+    }
 }

@@ -1,8 +1,12 @@
+//! JSON-RPC with a child program, as plugins and language servers use it.
+
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use leftfold_json_rpc::{Framing, Handler, Link, Protocol, Reply};
 use leftfold_process::Program;
-
-use super::*;
+use serde_json::Value;
 
 struct Deaf;
 
