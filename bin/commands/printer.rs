@@ -316,7 +316,7 @@ impl Output {
             self.live.say("waiting for the next attempt", "");
         } else if root.compaction.is_some() {
             self.live.say("writing a summary", "");
-        } else if root.request.is_some() {
+        } else if root.request().is_some() {
             let writing = root.writing().last().map(leftfold_view::words::written);
             self.live.say("waiting for the model", &writing.unwrap_or_default());
         } else {

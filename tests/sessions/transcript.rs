@@ -1,4 +1,4 @@
-//! Hostile texts of a run in a transcript, as Markdown is read.
+//! Exports of a log that no program has written: hostile texts in a transcript, and a call without end in a database.
 
 use leftfold_events::event::{
     CallSpec, Class, EndReason, Ended, Event, Finish, Finished, Model, ModelRef, PartKind,
@@ -6,10 +6,11 @@ use leftfold_events::event::{
 };
 use leftfold_events::turn_config::TurnConfig;
 use leftfold_events::{Envelope, Json, Notes, Seq, SessionId, Sha256, Time};
-use leftfold_export::{Run, markdown};
+use leftfold_export::{Database, Run, markdown};
 use leftfold_view::clean::printable;
 use proptest::prelude::*;
 use pulldown_cmark::{Event as Markup, Options, Parser, Tag, TagEnd};
+use rusqlite::Connection;
 use serde_json::json;
 
 /// A turn that is prompted with `text`, answers with it, and calls a tool named so; `output` is the call's output, the
@@ -190,4 +191,21 @@ proptest! {
             prop_assert!(shown.contains(printable(text.trim_end()).as_ref()), "{text:?}\n{markdown}");
         }
     }
+}
+
+#[test]
+fn a_call_without_end_has_all_that_is_known_of_it() {
+    let site = tempfile::tempdir().unwrap();
+    let file = site.path().join("run.db");
+    let events = log("bash", "");
+    let started =
+        events.iter().position(|event| matches!(event.event, Event::Tool(Tool::Started { .. })));
+    let mut database = Database::create(&file).unwrap();
+    let run = Run::masked([(SessionId::default(), &events[..=started.unwrap()])]);
+    database.add(&run).unwrap();
+    database.finish().unwrap();
+    let calls = "SELECT tool || ' ' || class || ' ' || coalesce(outcome, 'open') FROM calls";
+    let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let call = Connection::open(&file).unwrap().query_row(calls, [], read).unwrap();
+    assert_eq!(call, "bash command open");
 }

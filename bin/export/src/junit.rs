@@ -5,12 +5,16 @@
 
 use std::fmt::Write;
 
-use leftfold_events::event::EndReason;
-use leftfold_view::Outcome;
+use leftfold_events::Time;
+use leftfold_events::event::{EndReason, Ended};
 use leftfold_view::words::{brief, ends, first_line, shorten};
+use leftfold_view::{Call, Outcome, TurnStart};
 
 use crate::Run;
-use crate::records::{CallRecord, Record, Records, TurnRecord, outcome_text, outcome_word, word};
+use crate::records::{Record, Records, outcome_text, outcome_word, word};
+
+type EndedTurn = (TurnStart, Option<(Time, Box<Ended>)>);
+type EndedCall = (Box<Call>, Option<(Time, Outcome)>);
 
 /// The most bytes of one output.
 const MAX_OUTPUT: usize = 16 << 10;
@@ -25,37 +29,37 @@ pub fn junit(run: &Run) -> String {
         done.extend(records.rest());
         for record in done {
             match record {
-                Record::Turn(ended) => turn = Some(ended),
-                Record::Call(call) => calls.push(call),
-                Record::Request(_) => {}
+                Record::Turn(start, ended) => turn = Some((start, ended)),
+                Record::Call(call, ended) => calls.push((call, ended)),
+                Record::Request(..) => {}
             }
         }
     }
     let Some(turn) = turn else {
         return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites/>\n".to_owned();
     };
-    calls.retain(|call| call.turn == Some(turn.began.seq));
-    calls.sort_by_key(|call| call.began.seq);
+    calls.retain(|(call, _)| call.turn == Some(turn.0.seq));
+    calls.sort_by_key(|(call, _)| call.seq);
     report(&turn, &calls)
 }
 
-fn report(turn: &TurnRecord, calls: &[CallRecord]) -> String {
-    let ended = turn.ended.as_ref();
+fn report((turn, ended): &EndedTurn, calls: &[EndedCall]) -> String {
+    let ended = ended.as_ref();
     let completed = ended.is_some_and(|(_, ended)| ended.reason == EndReason::Completed);
-    let took = ended.map_or(0, |(at, _)| at.time.since(turn.began.time));
+    let took = ended.map_or(0, |(end, _)| end.since(turn.at));
     let figures = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\" time=\"{}\"",
         calls.len() + 1,
         u8::from(!completed),
-        calls.iter().filter(|call| skipped(call).is_some()).count(),
+        calls.iter().filter(|(_, ended)| skipped(ended.as_ref()).is_some()).count(),
         seconds(took),
     );
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let at = turn.began.time.to_string();
+    let at = turn.at.to_string();
     // the times of JUnit have no zone
     let at = at.split('.').next().unwrap_or_default();
     let _ = writeln!(out, "<testsuites name=\"leftfold\" {figures}>");
-    let session = turn.began.session;
+    let session = turn.session;
     let _ = writeln!(
         out,
         "<testsuite name=\"{}\" id=\"{session}\" timestamp=\"{at}\" hostname=\"localhost\" {figures}>",
@@ -84,27 +88,26 @@ fn report(turn: &TurnRecord, calls: &[CallRecord]) -> String {
         }
     }
     out.push_str("</testcase>\n");
-    for call in calls {
-        test_case(call, &mut out);
+    for (call, ended) in calls {
+        test_case(call, ended.as_ref(), &mut out);
     }
     out.push_str("</testsuite>\n</testsuites>\n");
     out
 }
 
-fn test_case(call: &CallRecord, out: &mut String) {
-    let end = call.ended.as_ref();
-    let took = call.started.zip(end).map_or(0, |(from, (at, _))| at.time.since(from));
+fn test_case(call: &Call, ended: Option<&(Time, Outcome)>, out: &mut String) {
+    let took = call.started.zip(ended).map_or(0, |(from, (end, _))| end.since(from));
     let _ = write!(
         out,
         "<testcase name=\"{}\" classname=\"leftfold.{}\" time=\"{}\">",
-        xml(&name(&format!("{} {}", call.tool, brief(&call.input.value())))),
-        xml(&name(&call.tool)),
+        xml(&name(&format!("{} {}", call.name, brief(&call.input)))),
+        xml(&name(&call.name)),
         seconds(took)
     );
-    if let Some(why) = skipped(call) {
+    if let Some(why) = skipped(ended) {
         let _ = write!(out, "<skipped message=\"{why}\"/>");
     }
-    if let Some((_, outcome)) = end {
+    if let Some((_, outcome)) = ended {
         let text = ends(outcome_text(outcome), MAX_OUTPUT);
         let element = if outcome_word(outcome) == "ok" { "system-out" } else { "system-err" };
         let _ = write!(out, "<{element}>{}</{element}>", xml(&text));
@@ -113,8 +116,8 @@ fn test_case(call: &CallRecord, out: &mut String) {
 }
 
 /// Why a call did not run to its end.
-fn skipped(call: &CallRecord) -> Option<&'static str> {
-    match call.ended.as_ref().map(|(_, outcome)| outcome) {
+fn skipped(ended: Option<&(Time, Outcome)>) -> Option<&'static str> {
+    match ended.map(|(_, outcome)| outcome) {
         None => Some("cut_off"),
         Some(Outcome::Finished(_)) => None,
         Some(outcome) => Some(outcome_word(outcome)),

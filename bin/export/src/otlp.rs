@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use leftfold_events::event::{EndReason, Event, ModelRef, Subagent, Turn, Usage};
-use leftfold_events::{Envelope, Seq, SessionId, Sha256, Time};
-use leftfold_view::Outcome;
+use leftfold_events::event::{EndReason, Ended, Event, ModelRef, Subagent, Usage};
+use leftfold_events::{Envelope, Json, Seq, SessionId, Sha256, Time};
+use leftfold_view::{Call, Outcome, Request, TurnStart};
 use opentelemetry_proto::tonic::common::v1::{
     AnyValue, ArrayValue, InstrumentationScope, KeyValue, any_value::Value as Any,
 };
@@ -24,10 +24,7 @@ use prost::Message;
 use serde_json::json;
 
 use crate::Run;
-use crate::records::{
-    CallRecord, Record, Records, RequestEnd, RequestRecord, TurnRecord, outcome_text, outcome_word,
-    word,
-};
+use crate::records::{Record, Records, RequestEnd, outcome_text, outcome_word, word};
 
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 /// The most spans of one message: collectors refuse messages of more than 4 MiB or so.
@@ -210,38 +207,34 @@ impl Log<'_> {
         let mut records = Records::default();
         // the place of each turn's parent, by the turn's seq
         let mut turns: HashMap<Seq, (Vec<u8>, Option<Vec<u8>>)> = HashMap::new();
-        let (mut open, mut count) = (None, 0);
+        let mut count = 0;
         let (mut spans, mut all) = (Vec::new(), Points::new(self.session, self.events));
         let parents = spawned.get(&self.session).cloned().unwrap_or_default();
         for event in self.events {
-            if let Event::Turn(Turn::Prompted { .. }) = &event.event
-                && open.is_none()
-            {
+            let done = records.apply(event);
+            if records.turn() == Some(event.seq) {
                 let parent = parents.get(count).or(parents.last());
                 let trace = parent.map_or_else(
                     || hashed("trace", event.session, event.seq, 16),
                     |parent| parent.trace.clone(),
                 );
                 turns.insert(event.seq, (trace, parent.map(|parent| parent.span.clone())));
-                open = Some(event.seq);
                 // shared turns of a fork were its origin's
                 count += usize::from(event.session == self.session);
             }
             if let Event::Subagent(Subagent::Spawned { session, .. }) = &event.event
                 && let Some(call) = event.of
             {
-                let trace = open.and_then(|turn| turns.get(&turn)).map(|(trace, _)| trace.clone());
+                let turn = records.turn().and_then(|turn| turns.get(&turn));
+                let trace = turn.map(|(trace, _)| trace.clone());
                 let place = SpanContext {
                     trace: trace.unwrap_or_else(|| hashed("trace", event.session, event.seq, 16)),
                     span: span_id(event.session, call),
                 };
                 spawned.entry(*session).or_default().push(place);
             }
-            if let Event::Turn(Turn::Ended(_)) = &event.event {
-                open = None;
-            }
-            for record in records.apply(event) {
-                if record.began().session == self.session {
+            for record in done {
+                if record.began().0 == self.session {
                     all.count(&record, event.at);
                     if event.seq > self.sent {
                         spans.push(self.span(&record, &turns, event.at));
@@ -251,7 +244,7 @@ impl Log<'_> {
         }
         let last = self.events.last().map(|event| event.at).unwrap_or_default();
         for record in records.rest().iter().filter(|_| self.options.open) {
-            if record.began().session == self.session {
+            if record.began().0 == self.session {
                 spans.push(self.span(record, &turns, last));
             }
         }
@@ -267,39 +260,39 @@ impl Log<'_> {
         turns: &HashMap<Seq, (Vec<u8>, Option<Vec<u8>>)>,
         ended: Time,
     ) -> Span {
-        let at = record.began();
+        let (session, seq, began) = record.began();
         let turn = match record {
-            Record::Turn(turn) => Some(turn.began.seq),
-            Record::Request(request) => request.turn,
-            Record::Call(call) => call.turn,
+            Record::Turn(turn, _) => Some(turn.seq),
+            Record::Request(request, _) => request.turn,
+            Record::Call(call, _) => call.turn,
         };
         let known = turn.and_then(|turn| turns.get(&turn));
         let trace = known.map(|(trace, _)| trace.clone());
         let parent = match record {
-            Record::Turn(_) => known.and_then(|(_, parent)| parent.clone()),
-            Record::Request(_) | Record::Call(_) => turn.map(|turn| span_id(at.session, turn)),
+            Record::Turn(..) => known.and_then(|(_, parent)| parent.clone()),
+            Record::Request(..) | Record::Call(..) => turn.map(|turn| span_id(session, turn)),
         };
         let mut span = Span {
-            trace_id: trace.unwrap_or_else(|| hashed("trace", at.session, at.seq, 16)),
-            span_id: span_id(at.session, at.seq),
+            trace_id: trace.unwrap_or_else(|| hashed("trace", session, seq, 16)),
+            span_id: span_id(session, seq),
             parent_span_id: parent.unwrap_or_default(),
-            start_time_unix_nano: nanos(at.time),
-            end_time_unix_nano: nanos(ended.max(at.time)),
+            start_time_unix_nano: nanos(began),
+            end_time_unix_nano: nanos(ended.max(began)),
             attributes: vec![
-                text("gen_ai.conversation.id", &at.session.to_string()),
-                number("leftfold.seq", at.seq),
+                text("gen_ai.conversation.id", &session.to_string()),
+                number("leftfold.seq", seq),
             ],
             ..Span::default()
         };
         match record {
-            Record::Turn(turn) => self.turn(turn, &mut span),
-            Record::Request(request) => chat(request, &mut span),
-            Record::Call(call) => self.call(call, &mut span),
+            Record::Turn(turn, ended) => self.turn(turn, ended.as_ref(), &mut span),
+            Record::Request(request, ended) => chat(request, ended.as_ref(), &mut span),
+            Record::Call(call, ended) => self.call(call, ended.as_ref(), &mut span),
         }
         span
     }
 
-    fn turn(&self, turn: &TurnRecord, span: &mut Span) {
+    fn turn(&self, turn: &TurnStart, ended: Option<&(Time, Box<Ended>)>, span: &mut Span) {
         span.name = format!("invoke_agent {}", turn.agent);
         span.kind = SpanKind::Internal.into();
         span.attributes.extend([
@@ -311,7 +304,7 @@ impl Log<'_> {
         if self.options.content {
             span.attributes.push(said("gen_ai.input.messages", "user", &turn.prompt));
         }
-        let Some((_, ended)) = &turn.ended else { return cut_off(span) };
+        let Some((_, ended)) = ended else { return cut_off(span) };
         usage(&ended.usage, span);
         span.attributes.extend([
             float("leftfold.cost", ended.cost),
@@ -326,12 +319,12 @@ impl Log<'_> {
         }
     }
 
-    fn call(&self, call: &CallRecord, span: &mut Span) {
-        span.name = format!("execute_tool {}", call.tool);
+    fn call(&self, call: &Call, ended: Option<&(Time, Outcome)>, span: &mut Span) {
+        span.name = format!("execute_tool {}", call.name);
         span.kind = SpanKind::Internal.into();
         span.attributes.extend([
             text("gen_ai.operation.name", "execute_tool"),
-            text("gen_ai.tool.name", &call.tool),
+            text("gen_ai.tool.name", &call.name),
             text("gen_ai.tool.type", "function"),
         ]);
         if !call.id.is_empty() {
@@ -347,9 +340,10 @@ impl Log<'_> {
             span.events.push(event("leftfold.started", started, Vec::new()));
         }
         if self.options.content {
-            span.attributes.push(text("gen_ai.tool.call.arguments", call.input.as_str()));
+            let input = Json::from_value(&call.input);
+            span.attributes.push(text("gen_ai.tool.call.arguments", input.as_str()));
         }
-        let Some((_, outcome)) = &call.ended else { return cut_off(span) };
+        let Some((_, outcome)) = ended else { return cut_off(span) };
         if self.options.content {
             span.attributes.push(text("gen_ai.tool.call.result", outcome_text(outcome)));
         }
@@ -360,7 +354,7 @@ impl Log<'_> {
     }
 }
 
-fn chat(request: &RequestRecord, span: &mut Span) {
+fn chat(request: &Request, ended: Option<&(Time, RequestEnd)>, span: &mut Span) {
     span.name = format!("chat {}", request.model.id);
     span.kind = SpanKind::Client.into();
     span.attributes.extend([
@@ -375,7 +369,7 @@ fn chat(request: &RequestRecord, span: &mut Span) {
     if let Some(first) = request.first {
         span.events.push(event("leftfold.first_piece", first, Vec::new()));
     }
-    match &request.ended {
+    match ended {
         None => cut_off(span),
         Some((_, RequestEnd::Finished { finish, usage: used, cost, id })) => {
             usage(used, span);
@@ -395,7 +389,7 @@ fn chat(request: &RequestRecord, span: &mut Span) {
                 span.attributes.push(number("http.response.status_code", (*status).into()));
             }
             let about = vec![text("exception.type", &class), text("exception.message", message)];
-            span.events.push(event("exception", at.time, about));
+            span.events.push(event("exception", *at, about));
             failed(span, &class, message);
         }
     }
@@ -526,7 +520,7 @@ impl Points {
         }
     }
 
-    fn count(&mut self, record: &Record, ended: Time) {
+    fn count(&mut self, record: &Record, at: Time) {
         let of_model = |operation: &str, model: &ModelRef| -> Labels {
             vec![
                 ("gen_ai.operation.name", operation.to_owned()),
@@ -535,14 +529,14 @@ impl Points {
             ]
         };
         let (mut labels, error) = match record {
-            Record::Turn(turn) => {
-                let error = turn.ended.as_ref().map(|(_, ended)| word(ended.reason));
+            Record::Turn(turn, ended) => {
+                let error = ended.as_ref().map(|(_, ended)| word(ended.reason));
                 let labels = of_model("invoke_agent", &turn.model);
                 (labels, error.filter(|reason| reason != "completed"))
             }
-            Record::Request(request) => {
+            Record::Request(request, ended) => {
                 let labels = of_model("chat", &request.model);
-                match &request.ended {
+                match ended {
                     None => (labels, Some("cut_off".to_owned())),
                     Some((_, RequestEnd::Failed { class, .. })) => (labels, Some(word(class))),
                     Some((_, RequestEnd::Finished { usage, cost, .. })) => {
@@ -558,13 +552,12 @@ impl Points {
                     }
                 }
             }
-            Record::Call(call) => {
+            Record::Call(call, ended) => {
                 let labels = vec![
                     ("gen_ai.operation.name", "execute_tool".to_owned()),
-                    ("gen_ai.tool.name", call.tool.clone()),
+                    ("gen_ai.tool.name", call.name.clone()),
                 ];
-                let error =
-                    call.ended.as_ref().map(|(_, outcome)| outcome_word(outcome).to_owned());
+                let error = ended.as_ref().map(|(_, outcome)| outcome_word(outcome).to_owned());
                 (labels, error.filter(|outcome| outcome != "ok"))
             }
         };
@@ -572,7 +565,7 @@ impl Points {
             labels.push(("error.type", error));
             *self.errors.entry(labels.clone()).or_default() += 1;
         }
-        let seconds = to_float(ended.since(record.began().time)) / 1_000.0;
+        let seconds = to_float(at.since(record.began().2)) / 1_000.0;
         self.durations.entry(labels).or_default().add(seconds, &SECONDS);
     }
 

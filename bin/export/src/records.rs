@@ -1,54 +1,16 @@
-//! Turns, requests and calls of one log, each with its beginning and its end: the rows of tables and the spans of
-//! traces.
+//! Turns, requests and calls of one log, each with its end: the rows of tables and the spans of traces. The view knows
+//! them; here they are collected when they end.
 
-use std::collections::BTreeMap;
+use leftfold_events::event::{Ended, FailureClass, Finish, Model, Session, Turn, Usage};
+use leftfold_events::{Envelope, Event, Seq, SessionId, Time};
+use leftfold_view::{Call, CallStep, Change, Outcome, Request, SessionView, TurnStart};
 
-use leftfold_events::event::{
-    Class, Ended, FailureClass, Finish, Model, ModelRef, Permission, PromptKind, PromptPart,
-    Purpose, Session, Subagent, Turn, Usage, as_typed,
-};
-use leftfold_events::rules::{Action, Rule};
-use leftfold_events::{Envelope, Event, Json, Seq, SessionId, Time};
-use leftfold_view::{CallStep, Change, Outcome, SessionView};
-
-/// The place of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At {
-    /// Of a shared event it is the session that a fork comes from.
-    pub(crate) session: SessionId,
-    pub(crate) seq: Seq,
-    pub(crate) time: Time,
-}
-
-impl At {
-    pub(crate) fn from_event(event: &Envelope) -> Self {
-        Self { session: event.session, seq: event.seq, time: event.at }
-    }
-}
-
-/// A record has no end while it is open, and if a crash has cut it off.
+/// A record with the time and the kind of its end. It has none while it is open, and if a crash has cut it off.
 #[derive(Clone, Debug)]
-pub(crate) struct TurnRecord {
-    pub(crate) began: At,
-    pub(crate) agent: String,
-    pub(crate) model: ModelRef,
-    pub(crate) prompt: String,
-    pub(crate) ended: Option<(At, Box<Ended>)>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct RequestRecord {
-    pub(crate) began: At,
-    /// Its turn's first event.
-    pub(crate) turn: Option<Seq>,
-    pub(crate) agent: String,
-    pub(crate) model: ModelRef,
-    pub(crate) purpose: Purpose,
-    pub(crate) step: u32,
-    pub(crate) attempt: u32,
-    /// When the first piece of the reply arrived.
-    pub(crate) first: Option<Time>,
-    pub(crate) ended: Option<(At, RequestEnd)>,
+pub(crate) enum Record {
+    Turn(TurnStart, Option<(Time, Box<Ended>)>),
+    Request(Request, Option<(Time, RequestEnd)>),
+    Call(Box<Call>, Option<(Time, Outcome)>),
 }
 
 #[derive(Clone, Debug)]
@@ -57,190 +19,94 @@ pub(crate) enum RequestEnd {
     Failed { class: FailureClass, message: String, status: Option<u16> },
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct CallRecord {
-    pub(crate) began: At,
-    pub(crate) turn: Option<Seq>,
-    /// The request, the prompt or the call that made it.
-    pub(crate) by: Option<Seq>,
-    pub(crate) id: String,
-    pub(crate) tool: String,
-    pub(crate) class: Option<Class>,
-    pub(crate) input: Json,
-    pub(crate) verdict: Option<(Action, Option<Rule>)>,
-    pub(crate) asked: bool,
-    pub(crate) started: Option<Time>,
-    pub(crate) subagent: Option<SessionId>,
-    pub(crate) ended: Option<(At, Outcome)>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Record {
-    Turn(TurnRecord),
-    Request(RequestRecord),
-    Call(CallRecord),
-}
-
 impl Record {
-    pub(crate) fn began(&self) -> At {
+    /// The place and the time of its first event. The session is that of the event: of a shared event, the session that
+    /// a fork comes from.
+    pub(crate) fn began(&self) -> (SessionId, Seq, Time) {
         match self {
-            Self::Turn(turn) => turn.began,
-            Self::Request(request) => request.began,
-            Self::Call(call) => call.began,
+            Self::Turn(turn, _) => (turn.session, turn.seq, turn.at),
+            Self::Request(request, _) => (request.session, request.seq, request.since),
+            Self::Call(call, _) => (call.session, call.seq, call.at),
         }
     }
 }
 
-/// The fold of one log.
+/// The records of one log.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     view: SessionView,
-    turn: Option<TurnRecord>,
-    requests: BTreeMap<Seq, RequestRecord>,
-    calls: BTreeMap<Seq, CallRecord>,
+    /// The last `session.forked`: nothing before it goes on.
+    forked: Option<Seq>,
 }
 
 impl Records {
     /// Applies an event. Returns the records that it ends.
     pub(crate) fn apply(&mut self, event: &Envelope) -> Vec<Record> {
-        let at = At::from_event(event);
-        let mut done = Vec::new();
-        // a denial ends the call
-        if let Event::Permission(Permission::Ruled { action, rule, .. }) = &event.event
-            && let Some(call) = event.of.and_then(|of| self.calls.get_mut(&of))
-        {
-            call.verdict = Some((*action, rule.clone()));
+        let mut done = match &event.event {
+            Event::Turn(Turn::Ended(ended)) => self.open(Some(&(event.at, ended.clone()))),
+            Event::Session(Session::Forked { .. }) => self.rest(),
+            // no node knows how they went on
+            Event::Session(Session::Resumed { .. } | Session::ResumedImported { .. }) => {
+                self.requests()
+            }
+            Event::Model(model) => self.answered(model, event).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        if let Event::Session(Session::Forked { .. }) = &event.event {
+            self.forked = Some(event.seq);
         }
         for change in self.view.apply(event) {
-            if let Change::Call { call, step } = change {
-                self.call(call, step, event, &mut done);
+            if let Change::Call { call, step: CallStep::Ended { outcome, first: true } } = change
+                && let Some(call) = self.view.call(call)
+                && call.known
+                && self.is_here(call.seq)
+            {
+                done.push(Record::Call(Box::new(call.clone()), Some((event.at, outcome))));
             }
-        }
-        match &event.event {
-            Event::Turn(turn) => self.turn(turn, at, &mut done),
-            Event::Model(model) => self.model(model, event, &mut done),
-            Event::Session(
-                Session::Resumed { .. } | Session::ResumedImported { .. } | Session::Forked { .. },
-            ) => {
-                // no node knows how they went on
-                let lost = std::mem::take(&mut self.requests);
-                done.extend(lost.into_values().map(Record::Request));
-                if matches!(event.event, Event::Session(Session::Forked { .. })) {
-                    done.extend(self.rest());
-                }
-            }
-            Event::Subagent(Subagent::Spawned { session, .. }) => {
-                if let Some(call) = event.of.and_then(|of| self.calls.get_mut(&of)) {
-                    call.subagent = Some(*session);
-                }
-            }
-            _ => {}
         }
         done
     }
 
     /// Everything that is open: the requests and calls, then the turn.
-    pub(crate) fn rest(&mut self) -> Vec<Record> {
-        let requests = std::mem::take(&mut self.requests).into_values().map(Record::Request);
-        let calls = std::mem::take(&mut self.calls).into_values().map(Record::Call);
-        requests.chain(calls).chain(self.turn.take().map(Record::Turn)).collect()
+    pub(crate) fn rest(&self) -> Vec<Record> {
+        self.open(None)
     }
 
-    fn turn_seq(&self) -> Option<Seq> {
-        self.turn.as_ref().map(|turn| turn.began.seq)
+    /// The first event of the current turn.
+    pub(crate) fn turn(&self) -> Option<Seq> {
+        self.view.turn_seq()
     }
 
-    fn turn(&mut self, turn: &Turn, at: At, done: &mut Vec<Record>) {
-        match turn {
-            Turn::Prompted { parts, agent, model, .. } if self.turn.is_none() => {
-                let typed: Vec<PromptPart> = as_typed(parts);
-                let texts = typed.iter().filter(|part| part.kind != PromptKind::Media);
-                let texts: Vec<&str> = texts.map(|part| part.text.as_str()).collect();
-                let (agent, model, prompt) = (agent.clone(), model.clone(), texts.join("\n\n"));
-                self.turn = Some(TurnRecord { began: at, agent, model, prompt, ended: None });
-            }
-            Turn::Ended(ended) => {
-                if let Some(turn) = &mut self.turn {
-                    turn.ended = Some((at, ended.clone()));
-                }
-                done.extend(self.rest());
-            }
-            _ => {}
-        }
+    fn open(&self, ended: Option<&(Time, Box<Ended>)>) -> Vec<Record> {
+        let calls = self.view.calls().filter(|call| call.ended.is_none() && self.is_here(call.seq));
+        let mut open = self.requests();
+        open.extend(calls.map(|call| Record::Call(Box::new(call.clone()), None)));
+        let turn = self.view.turn.iter().filter(|turn| self.is_here(turn.seq));
+        open.extend(turn.map(|turn| Record::Turn(turn.clone(), ended.cloned())));
+        open
     }
 
-    fn model(&mut self, model: &Model, event: &Envelope, done: &mut Vec<Record>) {
-        let (at, of) = (At::from_event(event), event.concerned());
-        let mut end = |end: RequestEnd| {
-            if let Some(mut request) = self.requests.remove(&of) {
-                request.ended = Some((at, end));
-                done.push(Record::Request(request));
-            }
-        };
-        match model {
-            Model::Requested { model, step, attempt, purpose, .. } => {
-                let request = RequestRecord {
-                    began: at,
-                    turn: self.turn_seq(),
-                    agent: self.view.agent.clone(),
-                    model: model.clone(),
-                    purpose: *purpose,
-                    step: *step,
-                    attempt: *attempt,
-                    first: None,
-                    ended: None,
-                };
-                self.requests.insert(at.seq, request);
-            }
-            Model::Streamed { .. } => {
-                if let Some(request) = self.requests.get_mut(&of) {
-                    request.first.get_or_insert(at.time);
-                }
-            }
+    fn requests(&self) -> Vec<Record> {
+        self.view.requests().map(|request| Record::Request(request.clone(), None)).collect()
+    }
+
+    fn is_here(&self, seq: Seq) -> bool {
+        self.forked.is_none_or(|forked| seq > forked)
+    }
+
+    fn answered(&self, model: &Model, event: &Envelope) -> Option<Record> {
+        let end = match model {
             Model::Finished { finish, usage, cost, .. } => {
                 let id = event.notes.exchange.as_ref().and_then(|it| it.request_id.clone());
-                end(RequestEnd::Finished { finish: *finish, usage: *usage, cost: *cost, id });
+                RequestEnd::Finished { finish: *finish, usage: *usage, cost: *cost, id }
             }
             Model::Failed { class, message, status, .. } => {
-                let (class, status) = (*class, *status);
-                end(RequestEnd::Failed { class, message: message.clone(), status });
+                RequestEnd::Failed { class: *class, message: message.clone(), status: *status }
             }
-            _ => {}
-        }
-    }
-
-    fn call(&mut self, seq: Seq, step: CallStep, event: &Envelope, done: &mut Vec<Record>) {
-        let Some(known) = self.view.call(seq) else { return };
-        match step {
-            CallStep::Called => {
-                let call = CallRecord {
-                    began: At::from_event(event),
-                    turn: self.turn_seq(),
-                    by: event.of,
-                    id: known.id.clone(),
-                    tool: known.name.clone(),
-                    class: None,
-                    input: Json::from_value(&known.input),
-                    verdict: None,
-                    asked: false,
-                    started: None,
-                    subagent: None,
-                    ended: None,
-                };
-                self.calls.insert(seq, call);
-            }
-            CallStep::Ended { outcome, first: true } => {
-                if let Some(mut call) = self.calls.remove(&seq) {
-                    call.tool.clone_from(&known.name);
-                    (call.class, call.asked) = (known.class, known.asked);
-                    call.started = known.started;
-                    call.input = Json::from_value(&known.input);
-                    call.ended = Some((At::from_event(event), outcome));
-                    done.push(Record::Call(call));
-                }
-            }
-            _ => {}
-        }
+            _ => return None,
+        };
+        let request = self.view.requests().find(|request| request.seq == event.concerned())?;
+        Some(Record::Request(request.clone(), Some((event.at, end))))
     }
 }
 

@@ -4,17 +4,14 @@
 
 use std::path::Path;
 
-use leftfold_events::event::{Files, Session, Turn, Usage};
-use leftfold_events::{Envelope, Event, Seq, SessionId, Time, line};
-use leftfold_view::Outcome;
+use leftfold_events::event::{Ended, Files, Session, Usage};
+use leftfold_events::{Envelope, Event, Json, Seq, SessionId, Time, line};
+use leftfold_view::{Call, Outcome, Request, TurnStart};
 use rusqlite::{Connection, Transaction, params};
 use serde_json::Value;
 
 use crate::Run;
-use crate::records::{
-    CallRecord, Record, Records, RequestEnd, RequestRecord, TurnRecord, outcome_text, outcome_word,
-    word,
-};
+use crate::records::{Record, Records, RequestEnd, outcome_text, outcome_word, word};
 
 const SCHEMA: &str = include_str!("schema.sql");
 
@@ -66,26 +63,19 @@ fn add_log(rows: &Transaction<'_>, id: SessionId, events: &[Envelope]) -> rusqli
     add_session(rows, id, events)?;
     let mut records = Records::default();
     let mut done = Vec::new();
-    let mut turn = None;
     for event in events {
-        if let Event::Turn(Turn::Prompted { .. }) = &event.event {
-            turn = turn.or(Some(event.seq));
-        }
+        done.extend(records.apply(event));
         add_event(rows, event)?;
         if event.session == id {
-            add_files(rows, event, turn)?;
+            add_files(rows, event, records.turn())?;
         }
-        if let Event::Turn(Turn::Ended(_)) = &event.event {
-            turn = None;
-        }
-        done.extend(records.apply(event));
     }
     done.extend(records.rest());
-    for record in done.iter().filter(|record| record.began().session == id) {
+    for record in done.iter().filter(|record| record.began().0 == id) {
         match record {
-            Record::Turn(turn) => add_turn(rows, turn)?,
-            Record::Request(request) => add_request(rows, request)?,
-            Record::Call(call) => add_call(rows, call)?,
+            Record::Turn(turn, ended) => add_turn(rows, turn, ended.as_ref())?,
+            Record::Request(request, ended) => add_request(rows, request, ended.as_ref())?,
+            Record::Call(call, ended) => add_call(rows, call, ended.as_ref())?,
         }
     }
     Ok(())
@@ -160,18 +150,22 @@ fn add_files(rows: &Transaction<'_>, event: &Envelope, turn: Option<Seq>) -> rus
     Ok(())
 }
 
-fn add_turn(rows: &Transaction<'_>, turn: &TurnRecord) -> rusqlite::Result<()> {
-    let TurnRecord { began, agent, model, prompt, ended } = turn;
-    let end = ended.as_ref().map(|(_, ended)| ended);
+fn add_turn(
+    rows: &Transaction<'_>,
+    turn: &TurnStart,
+    ended: Option<&(Time, Box<Ended>)>,
+) -> rusqlite::Result<()> {
+    let TurnStart { session, seq, at, agent, model, prompt } = turn;
+    let end = ended.map(|(_, ended)| ended);
     let [input, output, reasoning, cache_read, cache_write] = tokens(end.map(|end| &end.usage));
     rows.execute(
         "INSERT OR IGNORE INTO turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
-            began.session.to_string(),
-            number(began.seq),
-            began.time.to_string(),
-            ended.as_ref().map(|(at, _)| at.time.to_string()),
-            ended.as_ref().map(|(at, _)| millis(at.time, began.time)),
+            session.to_string(),
+            number(*seq),
+            at.to_string(),
+            ended.map(|(end, _)| end.to_string()),
+            ended.map(|(end, _)| millis(*end, *at)),
             agent,
             model.provider,
             model.id,
@@ -191,11 +185,14 @@ fn add_turn(rows: &Transaction<'_>, turn: &TurnRecord) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn add_request(rows: &Transaction<'_>, request: &RequestRecord) -> rusqlite::Result<()> {
-    let RequestRecord { began, turn, agent, model, purpose, step, attempt, first, ended } = request;
+fn add_request(
+    rows: &Transaction<'_>,
+    request: &Request,
+    ended: Option<&(Time, RequestEnd)>,
+) -> rusqlite::Result<()> {
     let (mut usage, mut cost, mut finish, mut request_id) = (None, None, None, None);
     let (mut class, mut text, mut status_code) = (None, None, None);
-    match ended.as_ref().map(|(_, end)| end) {
+    match ended.map(|(_, end)| end) {
         Some(RequestEnd::Finished { finish: how, usage: used, cost: spent, id }) => {
             (usage, cost, finish, request_id) =
                 (Some(used), Some(*spent), Some(word(how)), id.as_ref());
@@ -210,18 +207,18 @@ fn add_request(rows: &Transaction<'_>, request: &RequestRecord) -> rusqlite::Res
         "INSERT OR IGNORE INTO requests \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
-            began.session.to_string(),
-            number(began.seq),
-            turn.map(number),
-            began.time.to_string(),
-            first.map(|first| millis(first, began.time)),
-            ended.as_ref().map(|(at, _)| millis(at.time, began.time)),
-            agent,
-            model.provider,
-            model.id,
-            word(purpose),
-            step,
-            attempt,
+            request.session.to_string(),
+            number(request.seq),
+            request.turn.map(number),
+            request.since.to_string(),
+            request.first.map(|first| millis(first, request.since)),
+            ended.map(|(end, _)| millis(*end, request.since)),
+            request.agent,
+            request.model.provider,
+            request.model.id,
+            word(request.purpose),
+            request.step,
+            request.attempt,
             finish,
             class,
             text,
@@ -238,8 +235,12 @@ fn add_request(rows: &Transaction<'_>, request: &RequestRecord) -> rusqlite::Res
     Ok(())
 }
 
-fn add_call(rows: &Transaction<'_>, call: &CallRecord) -> rusqlite::Result<()> {
-    let outcome = call.ended.as_ref().map(|(_, outcome)| outcome);
+fn add_call(
+    rows: &Transaction<'_>,
+    call: &Call,
+    ended: Option<&(Time, Outcome)>,
+) -> rusqlite::Result<()> {
+    let outcome = ended.map(|(_, outcome)| outcome);
     let exit = outcome.and_then(|outcome| match outcome {
         Outcome::Finished(finished) => finished.metadata.value()["exit"].as_i64(),
         Outcome::Unresolved(_)
@@ -250,20 +251,20 @@ fn add_call(rows: &Transaction<'_>, call: &CallRecord) -> rusqlite::Result<()> {
         | Outcome::Cancelled => None,
     });
     let rule = call.verdict.as_ref().and_then(|(_, rule)| rule.as_ref());
-    let ran = call.started.zip(call.ended.as_ref().map(|(at, _)| at.time));
+    let ran = call.started.zip(ended.map(|(end, _)| *end));
     rows.execute(
         "INSERT OR IGNORE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
-            call.began.session.to_string(),
-            number(call.began.seq),
+            call.session.to_string(),
+            number(call.seq),
             call.turn.map(number),
             call.by.map(number),
             call.id,
-            call.began.time.to_string(),
+            call.at.to_string(),
             ran.map(|(from, to)| millis(to, from)),
-            call.tool,
+            call.name,
             call.class.map(word),
-            call.input.as_str(),
+            Json::from_value(&call.input).as_str(),
             call.verdict.as_ref().map(|(action, _)| word(action)),
             rule.map(|rule| &rule.permission),
             rule.map(|rule| &rule.pattern),

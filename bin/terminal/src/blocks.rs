@@ -114,7 +114,7 @@ impl Blocks {
 
     /// When the running turn began.
     pub(super) fn turn(&self) -> Option<Time> {
-        self.transcript.root()?.turn
+        Some(self.transcript.root()?.turn.as_ref()?.at)
     }
 
     /// The open question with this id.

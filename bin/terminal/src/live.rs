@@ -387,8 +387,9 @@ impl App {
             let what = if restores { "restoring files" } else { "taking a snapshot of the files" };
             return Some(self.progress_row(what, since, time));
         }
-        let Some(Request { since, purpose, text_at, .. }) = session.request else {
-            let since = session.turn.filter(|_| time.since(session.at) >= NOTICED)?;
+        let Some(&Request { since, purpose, text_at, .. }) = session.request() else {
+            let turn = session.turn.as_ref().filter(|_| time.since(session.at) >= NOTICED)?;
+            let since = turn.at;
             return Some(self.progress_row("working", since, time));
         };
         let written = self.blocks.written_tokens();
@@ -463,8 +464,8 @@ impl App {
             0 => "begins".to_owned(),
             calls => format!("{} · {}", words::counted(calls, "call"), status.last),
         };
-        let since = self.blocks.transcript.session(id).and_then(|view| view.turn);
-        let since = since.map(|since| format!(" · {}", elapsed(time.since(since))));
+        let turn = self.blocks.transcript.session(id).and_then(|view| view.turn.as_ref());
+        let since = turn.map(|turn| format!(" · {}", elapsed(time.since(turn.at))));
         let since = since.unwrap_or_default();
         let branch = match is_last {
             true => look.sign("└ ", "- "),

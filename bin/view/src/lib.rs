@@ -63,7 +63,7 @@ pub use question::{Choice, OpenQuestion, Question, QuestionId};
 pub use reason::reason;
 pub use session::{
     Call, CallStatus, Failure, FilesJob, Message, PartText, Prompt, Reply, ReplyPart, Request,
-    Retry, SessionView,
+    Retry, SessionView, TurnStart,
 };
 pub use status::Status;
 pub use transcript::{SubagentStatus, Transcript};

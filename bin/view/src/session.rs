@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use leftfold_events::event::{
     Access, Answer, CallSpec, Class, Compaction, Cost, Ended, Event, FailureClass, FileChange,
-    Files, Finish, Hook, HookPoint, Model, ModelRef, PartKind, Permission, PromptPart, Purpose,
-    Resolution, Session, StreamedInput, StreamedPart, Subagent, Todo, TodoItem, Tool, Turn, Usage,
-    Wanted,
+    Files, Finish, Hook, HookPoint, Model, ModelRef, PartKind, Permission, PromptKind, PromptPart,
+    Purpose, Resolution, Session, StreamedInput, StreamedPart, Subagent, Todo, TodoItem, Tool,
+    Turn, Usage, Wanted, as_typed,
 };
 use leftfold_events::rules::{Action, Rule};
 use leftfold_events::state::Figures;
@@ -33,10 +33,8 @@ pub struct SessionView {
     pub summary: Option<String>,
     pub agent: String,
     pub model: Option<ModelRef>,
-    /// When the current turn began.
-    pub turn: Option<Time>,
-    /// The pending model request, unless it is for a title.
-    pub request: Option<Request>,
+    /// The beginning of the current turn.
+    pub turn: Option<TurnStart>,
     pub retry: Option<Retry>,
     /// The `compaction.started` of the current compaction.
     pub compaction: Option<Seq>,
@@ -71,6 +69,10 @@ pub struct SessionView {
     open: Vec<Seq>,
     /// From the intents about a call to the call.
     links: HashMap<Seq, Seq>,
+    /// The requests that have not ended.
+    requests: BTreeMap<Seq, Request>,
+    /// The last request that is not for a title, until one ends.
+    request: Option<Seq>,
     /// Requests whose replies are not part of the conversation.
     titles: HashSet<Seq>,
     compactions: HashSet<Seq>,
@@ -93,12 +95,35 @@ pub struct SessionView {
     approved: Vec<Rule>,
 }
 
-/// A pending model request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The first prompt of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnStart {
+    /// The session of the event: a fork's log begins with events of another session.
+    pub session: SessionId,
+    pub seq: Seq,
+    pub at: Time,
+    pub agent: String,
+    pub model: ModelRef,
+    /// Its texts as a person has typed them.
+    pub prompt: String,
+}
+
+/// A model request that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// The session of the event, as in [`TurnStart`].
+    pub session: SessionId,
     pub seq: Seq,
     pub since: Time,
+    /// The first event of its turn.
+    pub turn: Option<Seq>,
+    pub agent: String,
+    pub model: ModelRef,
     pub purpose: Purpose,
+    pub step: u32,
+    pub attempt: u32,
+    /// When the first piece of the reply arrived.
+    pub first: Option<Time>,
     /// When text last arrived.
     pub text_at: Option<Time>,
 }
@@ -200,7 +225,14 @@ pub struct PartText {
 /// A tool call.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
+    /// The session of the event, as in [`TurnStart`].
+    pub session: SessionId,
     pub seq: Seq,
+    pub at: Time,
+    /// The first event of its turn.
+    pub turn: Option<Seq>,
+    /// The request, the prompt or the call that made it.
+    pub by: Option<Seq>,
     /// The model's id for the call.
     pub id: String,
     /// The name that the model wrote; the repaired name once the call is resolved.
@@ -213,6 +245,8 @@ pub struct Call {
     pub class: Option<Class>,
     /// Absolute paths that it reads or writes.
     pub paths: Vec<String>,
+    /// The verdict of the rules, and the rule that decided it.
+    pub verdict: Option<(Action, Option<Rule>)>,
     /// Whether a person was asked about it, or by it.
     pub asked: bool,
     /// When its arguments were complete and checked.
@@ -349,6 +383,16 @@ impl SessionView {
         })
     }
 
+    /// The pending model request, unless it is for a title.
+    pub fn request(&self) -> Option<&Request> {
+        self.requests.get(&self.request?)
+    }
+
+    /// All requests that have not ended. A node that resumes the session knows nothing of them.
+    pub fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.requests.values()
+    }
+
     pub fn call(&self, seq: Seq) -> Option<&Call> {
         self.calls.get(&seq)
     }
@@ -381,7 +425,13 @@ impl SessionView {
         self.links.clear();
         self.writing.clear();
         self.questions.clear();
+        self.forget_open();
+    }
+
+    /// Forgets open questions and requests.
+    fn forget_open(&mut self) {
         self.open.clear();
+        self.requests.clear();
         (self.request, self.retry) = (None, None);
     }
 
@@ -431,13 +481,13 @@ impl SessionView {
             }
             Session::Resumed { close, .. } | Session::ResumedImported { close, .. } => {
                 self.resumed = event.at;
+                self.requests.clear();
                 // a session at rest has only changed hands
                 let shows = !close || self.turn.is_some();
                 shows.then_some(Change::Resumed { close: *close }).into_iter().collect()
             }
             Session::Forked { .. } => {
-                self.open.clear();
-                (self.request, self.retry) = (None, None);
+                self.forget_open();
                 vec![Change::Forked]
             }
             Session::DeadlinePassed {} => {
@@ -466,7 +516,14 @@ impl SessionView {
     fn turn(&mut self, turn: &Turn, event: &Envelope) -> Vec<Change> {
         match turn {
             Turn::Prompted { parts, agent, model, by } => {
-                self.turn.get_or_insert(event.at);
+                self.turn.get_or_insert_with(|| TurnStart {
+                    session: event.session,
+                    seq: event.seq,
+                    at: event.at,
+                    agent: agent.clone(),
+                    model: model.clone(),
+                    prompt: typed(parts),
+                });
                 self.agent.clone_from(agent);
                 self.model = Some(model.clone());
                 self.drop_reverted();
@@ -530,7 +587,7 @@ impl SessionView {
         changes.push(Change::TurnEnded {
             ended: Box::new(ended.clone()),
             finish: self.finish.take(),
-            since: self.turn.take(),
+            since: self.turn.take().map(|turn| turn.at),
             changed: Figures::from_files(std::mem::take(&mut self.changed).iter()),
         });
         changes
@@ -544,9 +601,35 @@ impl SessionView {
             _ if self.compactions.contains(&of) => Purpose::Compaction,
             _ => Purpose::Turn,
         };
-        if let Model::Finished { usage, cost, .. } = model {
-            self.usage += *usage;
-            self.cost += cost;
+        match model {
+            Model::Requested { model, step, attempt, .. } => {
+                let request = Request {
+                    session: event.session,
+                    seq: event.seq,
+                    since: event.at,
+                    turn: self.turn_seq(),
+                    agent: self.agent.clone(),
+                    model: model.clone(),
+                    purpose,
+                    step: *step,
+                    attempt: *attempt,
+                    first: None,
+                    text_at: None,
+                };
+                self.requests.insert(event.seq, request);
+            }
+            Model::Streamed { .. } => {
+                if let Some(request) = self.requests.get_mut(&of) {
+                    request.first.get_or_insert(event.at);
+                }
+            }
+            Model::Finished { usage, cost, .. } => {
+                self.requests.remove(&of);
+                self.usage += *usage;
+                self.cost += cost;
+            }
+            Model::Failed { .. } => drop(self.requests.remove(&of)),
+            Model::RetryScheduled { .. } => {}
         }
         match model {
             Model::Requested { .. }
@@ -609,7 +692,7 @@ impl SessionView {
         event: &Envelope,
     ) -> Vec<Change> {
         let (seq, at) = (event.seq, event.at);
-        self.request = Some(Request { seq, since: at, purpose, text_at: None });
+        self.request = Some(seq);
         (self.retry, self.shown) = (None, (false, false));
         self.parts.clear();
         self.part_is_open = false;
@@ -635,7 +718,7 @@ impl SessionView {
         match kind {
             PartKind::Text => {
                 self.shown.0 = true;
-                if let Some(request) = &mut self.request {
+                if let Some(request) = self.requests.get_mut(&request) {
                     request.text_at = Some(at);
                 }
             }
@@ -669,7 +752,7 @@ impl SessionView {
 
     /// Ends the part that streams, because nothing more of the pending request follows.
     fn end_part_of_request(&mut self) -> Option<Change> {
-        self.request.and_then(|request| self.end_part(request.seq, self.at))
+        self.request.and_then(|request| self.end_part(request, self.at))
     }
 
     fn retried(
@@ -704,7 +787,11 @@ impl SessionView {
     fn called(&mut self, spec: &CallSpec, parent: Option<Seq>, event: &Envelope) -> Vec<Change> {
         let seq = event.seq;
         let call = Call {
+            session: event.session,
             seq,
+            at: event.at,
+            turn: self.turn_seq(),
+            by: event.of,
             id: spec.id.clone(),
             name: spec.name.clone(),
             input: spec.input.value(),
@@ -748,6 +835,11 @@ impl SessionView {
     /// The call of an event whose `of` names the call itself or an intent about it.
     pub fn call_of(&self, of: Seq) -> Seq {
         self.links.get(&of).copied().unwrap_or(of)
+    }
+
+    /// The first event of the current turn.
+    pub fn turn_seq(&self) -> Option<Seq> {
+        self.turn.as_ref().map(|turn| turn.seq)
     }
 
     fn call_mut(&mut self, seq: Seq) -> &mut Call {
@@ -890,8 +982,14 @@ impl SessionView {
         let Some(of) = envelope.of else { return Vec::new() };
         let at = envelope.at;
         match event {
-            Permission::Ruled { action: Action::Deny, .. } => {
-                self.end_call(of, Outcome::Denied, at)
+            Permission::Ruled { action, rule, .. } => {
+                if let Some(call) = self.calls.get_mut(&of) {
+                    call.verdict = Some((*action, rule.clone()));
+                }
+                match action {
+                    Action::Deny => self.end_call(of, Outcome::Denied, at),
+                    Action::Allow | Action::Ask => Vec::new(),
+                }
             }
             Permission::Asked { permission, patterns, always, .. } => {
                 self.links.insert(envelope.seq, of);
@@ -958,7 +1056,6 @@ impl SessionView {
                 }
                 changes
             }
-            _ => Vec::new(),
         }
     }
 
@@ -1092,6 +1189,13 @@ impl Reply {
             text.truncate(text.trim_end().len());
         }
     }
+}
+
+/// The texts of a prompt as a person has typed them.
+fn typed(parts: &[PromptPart]) -> String {
+    let typed = as_typed(parts);
+    let texts = typed.iter().filter(|part| part.kind != PromptKind::Media);
+    texts.map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// A warning for people about a plugin with problems.

@@ -29,7 +29,7 @@ pub enum Status {
 impl SessionView {
     /// The status after the last event applied.
     pub fn status(&self) -> Status {
-        match (self.turn, &self.retry) {
+        match (self.turn.as_ref().map(|turn| turn.at), &self.retry) {
             (None, _) => Status::Idle,
             (Some(since), None) => Status::Busy { since },
             (Some(since), Some(Retry { attempt, until, error })) => {

@@ -322,7 +322,7 @@ fn notes_never_run_into_text_and_titles_are_no_text() {
     let transcript = log.transcript();
     let root = transcript.root().unwrap();
     assert_eq!((root.cost, root.context_used), (0.5, None));
-    assert_eq!(root.request.map(|request| request.seq), Some(asked));
+    assert_eq!(root.request().map(|request| request.seq), Some(asked));
 }
 
 #[test]
