@@ -29,7 +29,6 @@
 //! | `servers` | MCP servers that the client supplies for a session |
 //! | `question`, `form` | questions as permissions or as forms, and the client's answers |
 //! | `prompts` | prompts that wait for the end of their turn |
-//! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
 //!
 //! Invariant: everything that a client receives about a session comes from durable events, except
 //! which of its own terminals a call runs in.
@@ -47,7 +46,6 @@ mod errors;
 mod flow;
 mod forks;
 mod form;
-pub mod fuzzing;
 mod host;
 mod listing;
 mod opening;
@@ -85,6 +83,10 @@ use leftfold_runtime::socket::{
 use leftfold_store::Store;
 use serde_json::Value;
 use shared::Caller;
+
+// `tests/fuzz` reads lines with them
+#[doc(hidden)]
+pub use wire::{Incoming, next_frame};
 
 /// How long each step of the shutdown may take; together they stay below a second.
 const SHUTDOWN_STEP_TIMEOUT: Duration = Duration::from_millis(300);

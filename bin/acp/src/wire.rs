@@ -203,7 +203,8 @@ fn method(frame: &TransportFrame) -> Option<&str> {
 }
 
 /// The content of an input line.
-pub(super) enum Incoming {
+#[derive(Debug)]
+pub enum Incoming {
     Frame(TransportFrame),
     /// A line with one of the node's methods besides the protocol's.
     Leftfold(Vec<u8>),
@@ -212,9 +213,7 @@ pub(super) enum Incoming {
 }
 
 /// The next line that is not empty, and its bytes; `None` at the end of input.
-pub(super) async fn next_frame(
-    input: &mut (impl AsyncBufRead + Unpin),
-) -> Option<(Incoming, usize)> {
+pub async fn next_frame(input: &mut (impl AsyncBufRead + Unpin)) -> Option<(Incoming, usize)> {
     loop {
         let line = match next_line(input, LONGEST).await {
             Ok(line) => line?,

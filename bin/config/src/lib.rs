@@ -27,7 +27,7 @@
 //! | `auth` | stored keys and sign-ins |
 //! | `redacted_view`, `plugin_layers`, `secrecy`, `credentials` | the parts that may be shown to people and plugins |
 //! | `diagnosis` | every error |
-//! | `fuzzing` | properties that hold for any text, for `tests/fuzz` |
+//! | `fuzzing` | settings from texts instead of files, for `tests/fuzz` |
 //! | `sandbox` | the sandbox of commands |
 //! | `trust`, `trust_review`, `trust_files`, `private_file` | which settings of a project need the user's consent, and where it is stored |
 
@@ -40,6 +40,7 @@ mod credentials;
 mod error;
 mod extensions;
 mod files;
+#[doc(hidden)]
 pub mod fuzzing;
 mod javascript;
 mod keys;

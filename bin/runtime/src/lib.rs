@@ -14,7 +14,6 @@
 //! | `account` | signed-in accounts of vendors, and their models |
 //! | `stored` | sessions as they are stored: folders, ids, logs, quotas |
 //! | `redact_output`, `warnings` | text that leaves the process |
-//! | `fuzzing` | properties that hold for any input, for `tests/fuzz` |
 //!
 //! A module uses only modules in rows below its own, and [`note`], [`Usage`] and [`run_async`] from here. The modules of a
 //! folder are exported here by their own names.
@@ -24,7 +23,6 @@
 mod access;
 mod account;
 mod embed;
-pub mod fuzzing;
 mod parts;
 mod prompt;
 pub mod redact_output;

@@ -1,8 +1,9 @@
-//! Properties of the parsers that read what strangers write, checked by the driver beside this file, by the targets in
-//! `fuzz/` and by the tests in here. Those of settings and of protocols are in the modules `fuzzing` of their crates,
-//! because they look at what the crates keep to themselves.
+//! Properties of the parsers that read what strangers write, checked by the driver beside this file, by its tests, and by
+//! the targets in `fuzz/`.
 
 pub mod framing;
+pub mod protocol;
 pub mod providers;
+pub mod settings;
 pub mod tools;
 pub mod view;

@@ -54,11 +54,11 @@ fn cleaner(_: &Path, data: &[u8]) -> Result<(), String> {
 }
 
 fn settings(folder: &Path, data: &[u8]) -> Result<(), String> {
-    leftfold_config::fuzzing::settings(folder, data, leftfold_providers::known())
+    leftfold_fuzz::settings::settings(folder, data, leftfold_providers::known())
 }
 
 fn json_rpc(_: &Path, data: &[u8]) -> Result<(), String> {
-    leftfold_acp::fuzzing::json_rpc(data)
+    leftfold_fuzz::protocol::json_rpc(data)
 }
 
 fn framing(_: &Path, data: &[u8]) -> Result<(), String> {

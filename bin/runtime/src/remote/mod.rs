@@ -6,6 +6,9 @@ pub(crate) mod inbox;
 pub(crate) mod path;
 pub(crate) mod wire;
 
+// `tests/fuzz` reads lines with them
+#[doc(hidden)]
+pub use wire::{Request, answer, request};
 pub use wire::{RpcError, name_of, nullable};
 
 use std::collections::HashMap;

@@ -114,15 +114,18 @@ impl std::error::Error for RpcError {}
 
 /// A client's request.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// `None`: a notification, which gets no answer.
     pub id: Option<Value>,
     pub method: String,
     pub params: Value,
 }
 
-/// Reads a request; an error comes with the id for its answer.
-pub(crate) fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
+/// Reads a request.
+///
+/// # Errors
+/// The line is no request. The id for the answer comes with the error.
+pub fn request(line: &[u8]) -> Result<Request, (Value, RpcError)> {
     if is_too_dense(line) {
         let why = format!("the line has more than {MAX_VALUES} values");
         return Err((Value::Null, RpcError::request(why)));
@@ -174,7 +177,7 @@ where
 }
 
 /// The line of an answer, with its end.
-pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
+pub fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
     let answer = match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
