@@ -71,12 +71,7 @@ fn denial(state: &State, rule: Option<&Rule>, reason: Option<String>) -> Vec<Str
     };
     let nobody = match class {
         DenialClass::NoTerminal => ", and nobody can be asked here",
-        DenialClass::Rule
-        | DenialClass::Person
-        | DenialClass::Unanswered
-        | DenialClass::Plugin
-        | DenialClass::DoomLoop
-        | DenialClass::Depth => "",
+        _ => "",
     };
     std::iter::once(because + nobody).chain(remedy(denial, *class)).collect()
 }
@@ -102,11 +97,7 @@ fn remedy(denial: &Denial, class: DenialClass) -> Option<String> {
         DenialClass::Rule => {
             Some(format!("to allow it: change that rule, or put after it the setting {setting}"))
         }
-        DenialClass::Person
-        | DenialClass::Unanswered
-        | DenialClass::Plugin
-        | DenialClass::DoomLoop
-        | DenialClass::Depth => None,
+        _ => None,
     }
 }
 

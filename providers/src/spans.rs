@@ -328,11 +328,7 @@ impl Walk {
             Value::Number(number) if number.as_u64() == Some(self.marks.max_output) => {
                 RequestPlace::MaxOutput
             }
-            Value::Number(_)
-            | Value::Null
-            | Value::Bool(_)
-            | Value::Array(_)
-            | Value::Object(_) => RequestPlace::Format,
+            _ => RequestPlace::Format,
         }
     }
 

@@ -212,11 +212,7 @@ impl Rerun {
                 matches!(event, Files::SnapshotStarted {} | Files::RestoreStarted { .. })
             }
             Event::Hook(event) => matches!(event, Hook::Called { .. }),
-            Event::Session(_)
-            | Event::Turn(_)
-            | Event::Permission(_)
-            | Event::Compaction(_)
-            | Event::Todo(_) => false,
+            _ => false,
         }
     }
 

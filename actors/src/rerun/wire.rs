@@ -262,15 +262,7 @@ impl Decoded {
                 end @ (StreamEvent::Finish { .. } | StreamEvent::Failed(_)) => {
                     decoded.end = Some(end);
                 }
-                StreamEvent::Start { .. }
-                | StreamEvent::Credentials(_)
-                | StreamEvent::RequestId(_)
-                | StreamEvent::Exchanged(_)
-                | StreamEvent::TextStart { .. }
-                | StreamEvent::TextEnd { .. }
-                | StreamEvent::ReasoningStart { .. }
-                | StreamEvent::ToolInputStart { .. }
-                | StreamEvent::ToolInputDelta { .. } => {}
+                _ => {}
             }
         }
         decoded

@@ -51,23 +51,7 @@ fn advice(error: &Error) -> &'static str {
         Error::Keys(_) => "store the key again with `leftfold auth login PROVIDER`",
         Error::Unset { .. } => "set the variable in the shell that starts Leftfold",
         Error::Include { .. } => "create the file, or name another one",
-        Error::Encoding { .. }
-        | Error::Syntax { .. }
-        | Error::Head { .. }
-        | Error::Twice { .. }
-        | Error::UnknownKey { .. }
-        | Error::Wrong { .. }
-        | Error::NoModel { .. }
-        | Error::ModelName { .. }
-        | Error::UnknownProvider { .. }
-        | Error::UnknownModel { .. }
-        | Error::Disabled { .. }
-        | Error::Hidden { .. }
-        | Error::NoWire { .. }
-        | Error::TooLong { .. }
-        | Error::MissingParameter { .. }
-        | Error::MissingKey { .. }
-        | Error::NotSignedIn { .. } => "correct it: no session starts until then",
+        _ => "correct it: no session starts until then",
     }
 }
 

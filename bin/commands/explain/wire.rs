@@ -131,13 +131,7 @@ fn pieces(
             Value::Object(of_request.collect())
         }
         RequestPlace::Model if config.model.name() == request.model => json!(named.model),
-        RequestPlace::Model
-        | RequestPlace::Tools
-        | RequestPlace::Message(..)
-        | RequestPlace::MaxOutput
-        | RequestPlace::CacheKey
-        | RequestPlace::Format
-        | RequestPlace::Unknown => Value::Null,
+        _ => Value::Null,
     };
     let configured = |event: &&Envelope| matches!(event.event, Event::Turn(Turn::Configured(_)));
     let before = events.iter().take_while(|event| event.seq <= seq);

@@ -243,12 +243,7 @@ fn add_call(
     let outcome = ended.map(|(_, outcome)| outcome);
     let exit = outcome.and_then(|outcome| match outcome {
         Outcome::Finished(finished) => finished.metadata.value()["exit"].as_i64(),
-        Outcome::Unresolved(_)
-        | Outcome::Denied
-        | Outcome::Rejected { .. }
-        | Outcome::TimedOut { .. }
-        | Outcome::Lost
-        | Outcome::Cancelled => None,
+        _ => None,
     });
     let rule = call.verdict.as_ref().and_then(|(_, rule)| rule.as_ref());
     let ran = call.started.zip(ended.map(|(end, _)| *end));

@@ -227,20 +227,7 @@ impl Composer {
                     (self.text, self.cursor, self.typing) = (text, cursor, false);
                 }
             }
-            KeyAction::Send
-            | KeyAction::Interrupt
-            | KeyAction::Cancel
-            | KeyAction::Leave
-            | KeyAction::NextAgent
-            | KeyAction::NextMode
-            | KeyAction::PreviousPrompt
-            | KeyAction::NextPrompt
-            | KeyAction::SearchPrompts
-            | KeyAction::Editor
-            | KeyAction::PasteImage
-            | KeyAction::Expand
-            | KeyAction::Redraw
-            | KeyAction::Suspend => return Edit::Unknown,
+            _ => return Edit::Unknown,
         }
         Edit::Done
     }

@@ -56,13 +56,7 @@ fn model_reason(before: &State, event: &Envelope, model: &Model) -> Option<Strin
                 ModelStatus::Answered { .. } => "a prompt arrived during the step",
                 ModelStatus::Due if turn.step == 0 => "a prompt arrived",
                 ModelStatus::Due if any => "the calls of the last reply have finished",
-                ModelStatus::Due
-                | ModelStatus::Again
-                | ModelStatus::Waiting(_)
-                | ModelStatus::Failed(_)
-                | ModelStatus::Backoff(_)
-                | ModelStatus::Compacting(_)
-                | ModelStatus::CompactionFailed { .. } => "the turn continues",
+                _ => "the turn continues",
             };
             Some(why.to_owned())
         }
@@ -181,11 +175,7 @@ fn end_reason(before: &State, ended: &Ended) -> Option<String> {
         EndReason::MaxSteps => {
             format!("the limit of {} steps was reached", before.config.options.max_steps)
         }
-        EndReason::Error
-        | EndReason::Blocked
-        | EndReason::Limit
-        | EndReason::Incomplete
-        | EndReason::InvalidOutput => String::new(),
+        _ => String::new(),
     };
     let parts = [why, denials].into_iter().filter(|part| !part.is_empty());
     let parts: Vec<String> = parts.collect();

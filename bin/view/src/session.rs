@@ -1212,10 +1212,6 @@ fn continued(finish: Finish) -> &'static str {
         Finish::Stop => {
             "[the answer does not have the form that was asked for: the model is asked again]"
         }
-        Finish::ToolCalls
-        | Finish::ContentFilter
-        | Finish::Pause
-        | Finish::Error
-        | Finish::Other => "[the reply ended for an unknown reason: the model continues]",
+        _ => "[the reply ended for an unknown reason: the model continues]",
     }
 }

@@ -186,12 +186,7 @@ impl Decoder {
         if let Some((id, name)) = self.bare.take() {
             let input = match finish(self.stop_reason.as_deref()) {
                 Finish::Length => Json::from_value(&Value::from("")),
-                Finish::Stop
-                | Finish::ToolCalls
-                | Finish::ContentFilter
-                | Finish::Pause
-                | Finish::Error
-                | Finish::Other => Json::object(),
+                _ => Json::object(),
             };
             out.push_back(StreamEvent::ToolCall(CallSpec { id, name, input }));
         }

@@ -123,20 +123,8 @@ impl Failure {
 
 /// Classes that a later retry may overcome.
 const fn class_is_transient(class: FailureClass) -> bool {
-    match class {
-        FailureClass::RateLimit
-        | FailureClass::Overloaded
-        | FailureClass::Network
-        | FailureClass::Stalled => true,
-        FailureClass::Overflow
-        | FailureClass::OutputLength
-        | FailureClass::Image
-        | FailureClass::Auth
-        | FailureClass::Quota
-        | FailureClass::Invalid
-        | FailureClass::Aborted
-        | FailureClass::Other => false,
-    }
+    use FailureClass::{Network, Overloaded, RateLimit, Stalled};
+    matches!(class, RateLimit | Overloaded | Network | Stalled)
 }
 
 /// Classes for which a retry fails again, whatever the status.
@@ -264,14 +252,7 @@ fn friendly(class: FailureClass, details: &Details) -> Option<&'static str> {
         FailureClass::OutputLength => {
             Some("The model reached its output limit before it could answer")
         }
-        FailureClass::Auth
-        | FailureClass::Quota
-        | FailureClass::Image
-        | FailureClass::Network
-        | FailureClass::Stalled
-        | FailureClass::Invalid
-        | FailureClass::Aborted
-        | FailureClass::Other => None,
+        _ => None,
     }
 }
 
@@ -317,16 +298,7 @@ fn advice(
         FailureClass::Invalid if details.markup || details.message.is_empty() => Some(format!(
             "check `provider.{provider}.options.baseURL`, which may not be the address of the API"
         )),
-        FailureClass::Invalid
-        | FailureClass::Image
-        | FailureClass::Overflow
-        | FailureClass::OutputLength
-        | FailureClass::RateLimit
-        | FailureClass::Overloaded
-        | FailureClass::Network
-        | FailureClass::Stalled
-        | FailureClass::Aborted
-        | FailureClass::Other => None,
+        _ => None,
     }
 }
 

@@ -287,13 +287,7 @@ impl rmcp::ClientHandler for ClientHandler {
         let data = clip(said.data.to_string(), LOGGED);
         match said.level {
             LoggingLevel::Debug => tracing::debug!(%server, %logger, "{data}"),
-            LoggingLevel::Info
-            | LoggingLevel::Notice
-            | LoggingLevel::Warning
-            | LoggingLevel::Error
-            | LoggingLevel::Critical
-            | LoggingLevel::Alert
-            | LoggingLevel::Emergency => {
+            _ => {
                 // a server's warning is not one of Leftfold's: the terminal shows only Leftfold's
                 // own by default
                 tracing::info!(%server, %logger, level = ?said.level, "{data}");

@@ -249,14 +249,7 @@ pub(super) fn of_failure(failure: &Failure, provider: &str) -> Value {
         FailureClass::Aborted => {
             json!({ "name": "MessageAbortedError", "data": { "message": message } })
         }
-        FailureClass::RateLimit
-        | FailureClass::Overloaded
-        | FailureClass::Quota
-        | FailureClass::Image
-        | FailureClass::Network
-        | FailureClass::Stalled
-        | FailureClass::Invalid
-        | FailureClass::Other => {
+        _ => {
             let mut data = json!({ "message": message, "isRetryable": failure.retryable });
             if let Some(status) = failure.status {
                 data["statusCode"] = status.into();
