@@ -3,7 +3,6 @@
 //! call. They are never written, logged or shown. After a crash the hooks are called again.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use leftfold_events::Seq;
 use leftfold_events::event::HookPoint;
@@ -22,12 +21,8 @@ pub struct HookSecrets {
     variables: BTreeMap<Seq, Values>,
 }
 
-/// Shows no values.
-impl fmt::Debug for HookSecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookSecrets").finish_non_exhaustive()
-    }
-}
+// Shows no values.
+leftfold_events::debug_fields!(HookSecrets {});
 
 impl HookSecrets {
     /// The values that a hook returned while `provider` was the session's.

@@ -39,6 +39,7 @@ pub mod sandbox;
 pub mod secrets;
 mod settle;
 pub mod state;
+mod tables;
 mod time;
 pub mod title;
 pub mod turn_config;

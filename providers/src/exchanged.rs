@@ -29,12 +29,8 @@ pub struct Exchanged {
     pub answer: Option<Answer>,
 }
 
-/// Omits the contents.
-impl fmt::Debug for Exchanged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchanged").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+// Omits the contents.
+leftfold_events::debug_fields!(Exchanged { path });
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

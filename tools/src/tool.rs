@@ -562,11 +562,7 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("call", &self.call).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Context { call });
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq, Default)]

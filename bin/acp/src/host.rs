@@ -10,7 +10,6 @@
 //! Invariant: text that would be masked on its way out is never sent to the client as a file or a
 //! command; such a call does not use the client.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,11 +40,7 @@ pub(super) struct ClientHost {
     pub(super) open: Box<dyn Fn() -> Option<Arc<Shared>> + Send + Sync>,
 }
 
-impl fmt::Debug for ClientHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientHost").field("session", &self.session).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(ClientHost { session });
 
 impl Host for ClientHost {
     fn read(&self, path: &Path) -> Option<BoxFuture<'static, Result<String, HostError>>> {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::files;
 use crate::private_file::{self, MODE};
-use crate::secrecy::{Secret, debug_without_values};
+use crate::secrecy::Secret;
 use crate::source::{Env, environment, is_absent};
 
 const FILE: &str = "auth.json";
@@ -146,7 +146,7 @@ pub struct SignedIn {
     pub host: Option<String>,
 }
 
-debug_without_values!(SignedIn);
+leftfold_events::debug_fields!(SignedIn {});
 
 impl SignedIn {
     pub fn is_refreshable(&self) -> bool {
@@ -195,7 +195,7 @@ pub enum Credential {
     Tokens(SignedIn),
 }
 
-debug_without_values!(Credential);
+leftfold_events::debug_fields!(Credential {});
 
 impl Credential {
     /// It in OpenCode's form.

@@ -13,11 +13,14 @@ use crate::error::Error;
 use crate::javascript::{JavaScript, NamedModule};
 use crate::provider::NEVER;
 use crate::sandbox::{ProgramSandbox, ServerSandbox, Switch};
-use crate::secrecy::{Secret, debug_without_values};
+use crate::secrecy::Secret;
 use crate::source::SettingPlace;
 use crate::typed::{At, filled};
 
-debug_without_values!(Formatter Formatters LanguageServer LanguageServers Mcp Line OAuth Client Plugin PluginCode PluginProgram Program);
+leftfold_events::debug_fields!(
+    Formatter {} Formatters {} LanguageServer {} LanguageServers {} Mcp {} Line {} OAuth {} Client {} Plugin {}
+    PluginCode {} PluginProgram {} Program {}
+);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

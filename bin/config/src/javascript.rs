@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::files;
-use crate::secrecy::debug_without_values;
 use crate::source::{Source, SourceKind};
 use crate::trust_files::Files;
 use crate::worktree::worktree_of;
 
-debug_without_values!(JavaScript NamedModule);
+leftfold_events::debug_fields!(JavaScript {} NamedModule {});
 
 /// The ends of names of files that are run.
 const ENDS: [&str; 4] = ["js", "mjs", "ts", "mts"];

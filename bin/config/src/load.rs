@@ -13,7 +13,6 @@ use crate::claude_code::{self, Reading};
 use crate::error::{Error, quoted};
 use crate::files::{self, Noted};
 use crate::models_dev::{self, ListSource};
-use crate::secrecy::debug_without_values;
 use crate::settings::{JOINED, Settings};
 use crate::source::{Env, SettingPlace, Source, SourceKind, environment};
 use crate::sources::{self, Document, Format, FoundSources, Layer};
@@ -33,7 +32,7 @@ pub struct Layers {
     warnings: Vec<String>,
 }
 
-debug_without_values!(Layers);
+leftfold_events::debug_fields!(Layers {});
 
 impl Layers {
     pub fn new(providers: &'static KnownProviders) -> Self {

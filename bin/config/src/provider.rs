@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::secrecy::{Secret, debug_without_values};
+use crate::secrecy::Secret;
 use crate::typed::{At, Idle, amount, filled};
 
 /// The default limit for a provider's silence, in milliseconds.
@@ -115,7 +115,7 @@ pub enum Script {
     Inline(String),
 }
 
-debug_without_values!(Provider);
+leftfold_events::debug_fields!(Provider {});
 
 impl Provider {
     pub fn base_url(&self) -> Option<&str> {

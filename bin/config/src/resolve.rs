@@ -13,7 +13,7 @@ use crate::auth::{Credential, PluginCredential, SignedIn};
 use crate::error::{Error, Hint, alternatives, quoted};
 use crate::models_dev::{ListedModel, ListedProvider, ModelList};
 use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
-use crate::secrecy::{Secret, debug_without_values};
+use crate::secrecy::Secret;
 use crate::settings::Settings;
 use crate::source::{Env, set};
 use crate::tree::below;
@@ -58,7 +58,7 @@ pub struct Chosen {
     pub variants: Map<String, Value>,
 }
 
-debug_without_values!(Chosen);
+leftfold_events::debug_fields!(Chosen {});
 
 /// An endpoint. In settings it includes the version (`https://host/v1`), as OpenCode users write
 /// it; the vendors' variables usually hold only the host.

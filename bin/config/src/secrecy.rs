@@ -24,20 +24,7 @@ impl Secret {
     }
 }
 
-/// Implements `Debug` with only the type's name, because values may be secrets.
-macro_rules! debug_without_values {
-    ($($name:ident)*) => {
-        $(impl std::fmt::Debug for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($name)).finish_non_exhaustive()
-            }
-        })*
-    };
-}
-
-pub(crate) use debug_without_values;
-
-debug_without_values!(Secret);
+leftfold_events::debug_fields!(Secret {});
 
 /// Words in names of credentials.
 const WORDS: [&str; 12] = [

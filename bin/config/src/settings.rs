@@ -26,7 +26,7 @@ use crate::permission::{self, Permission, PlacedRule};
 use crate::provider::{NEVER, Provider};
 use crate::quota::{ProjectQuota, Quotas};
 use crate::sandbox::{Sandbox, SandboxSettings};
-use crate::secrecy::{Secret, debug_without_values};
+use crate::secrecy::Secret;
 use crate::source::{Env, Source};
 use crate::tree::Node;
 use crate::trust::Trust;
@@ -286,7 +286,7 @@ pub struct Search {
     pub results: Option<NonZeroU64>,
 }
 
-debug_without_values!(Search);
+leftfold_events::debug_fields!(Search {});
 
 /// A process beside a workspace: `leftfold executor`.
 #[derive(Clone, Default, PartialEq, Deserialize, JsonSchema)]
@@ -301,7 +301,7 @@ pub struct Executor {
     ca: Option<At<String>>,
 }
 
-debug_without_values!(Executor);
+leftfold_events::debug_fields!(Executor {});
 
 impl Executor {
     pub fn address(&self) -> Option<&str> {

@@ -67,12 +67,8 @@ pub struct Secret {
     pub usable: bool,
 }
 
-/// Shows no value.
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secret").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+// Shows no value.
+crate::debug_fields!(Secret { name });
 
 /// There are too many secrets to search for.
 #[derive(Debug, thiserror::Error)]

@@ -24,12 +24,8 @@ pub(super) struct Keys {
     pub(super) session_token: Option<String>,
 }
 
-/// Shows no values.
-impl fmt::Debug for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").finish_non_exhaustive()
-    }
-}
+// Shows no values.
+leftfold_events::debug_fields!(Keys {});
 
 /// Keys, and where they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,16 +149,8 @@ pub(super) struct Given {
     pub(super) session_token: Option<String>,
 }
 
-/// Shows no keys.
-impl fmt::Debug for Given {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { region, profile, .. } = self;
-        f.debug_struct("Given")
-            .field("region", region)
-            .field("profile", profile)
-            .finish_non_exhaustive()
-    }
-}
+// Shows no keys.
+leftfold_events::debug_fields!(Given { region, profile });
 
 /// The variables and files of the machine.
 #[derive(Clone, Copy)]
@@ -171,11 +159,7 @@ pub(super) struct Machine<'a> {
     pub(super) read: &'a dyn Fn(&Path) -> io::Result<String>,
 }
 
-impl fmt::Debug for Machine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Machine").finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Machine<'_> {});
 
 /// Why there are no keys. Messages say what to do, and have no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

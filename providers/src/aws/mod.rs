@@ -11,7 +11,6 @@ mod sigv4;
 mod sso;
 mod temporary;
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -209,11 +208,7 @@ struct Signer {
     identity: String,
 }
 
-impl fmt::Debug for Signer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signer").field("given", &self.given).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Signer { given });
 
 impl Authorize for Signer {
     fn identity(&self) -> &str {

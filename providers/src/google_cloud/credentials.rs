@@ -190,19 +190,11 @@ impl fmt::Debug for Federated {
     }
 }
 
-/// Shows the account.
-impl fmt::Debug for ServiceAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceAccount").field("email", &self.email).finish_non_exhaustive()
-    }
-}
+// Shows the account.
+leftfold_events::debug_fields!(ServiceAccount { email });
 
-/// Shows nothing: the id of the client is that of gcloud.
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User").finish_non_exhaustive()
-    }
-}
+// Shows nothing: the id of the client is that of gcloud.
+leftfold_events::debug_fields!(User {});
 
 /// The members of all types of files.
 #[derive(Default, Deserialize)]

@@ -318,11 +318,7 @@ pub struct Watch {
     wanted: Arc<()>,
 }
 
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watch").field(&self.session).finish()
-    }
-}
+leftfold_events::debug_fields!(Watch { session });
 
 impl Drop for Watch {
     fn drop(&mut self) {

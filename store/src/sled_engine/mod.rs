@@ -69,11 +69,7 @@ pub struct SledEngine {
     closed: Mutex<Receiver<()>>,
 }
 
-impl std::fmt::Debug for SledEngine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SledEngine").field("records", &self.records).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(SledEngine { records });
 
 impl SledEngine {
     /// Takes the lock of the store in `dir`, and creates it if it does not exist.

@@ -62,11 +62,7 @@ impl Drop for Records {
     }
 }
 
-impl std::fmt::Debug for Records {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Records").field("dir", &self.dir).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Records { dir });
 
 impl Records {
     pub(crate) fn new(db: sled::Db, dir: &Path) -> Self {

@@ -78,11 +78,7 @@ pub struct Client {
     token: String,
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("at", &self.at).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Client { at });
 
 /// Why an executor did not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -1,6 +1,5 @@
 //! Servers as settings define them, and reports on them.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use leftfold_tools::ProgramSandbox;
@@ -28,12 +27,8 @@ pub struct ServerSpec {
     pub sandbox: Option<Box<ProgramSandbox>>,
 }
 
-/// Hides commands, variables and options: they may contain secrets.
-impl fmt::Debug for ServerSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerSpec").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+// Hides commands, variables and options: they may contain secrets.
+leftfold_events::debug_fields!(ServerSpec { id });
 
 /// Where servers are started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -56,12 +56,8 @@ impl ServerSpec {
     }
 }
 
-/// Hides commands, addresses, headers and variables: they may contain secrets.
-impl fmt::Debug for ServerSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerSpec").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+// Hides commands, addresses, headers and variables: they may contain secrets.
+leftfold_events::debug_fields!(ServerSpec { name });
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,5 @@
 //! The keeper of plugins' credentials, which the crate that knows their file supplies. Credentials appear in no error.
 
-use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -37,22 +36,14 @@ pub struct OpenCredential {
     pub lock: Option<File>,
 }
 
-/// Hides the value.
-impl fmt::Debug for OpenCredential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenCredential").finish_non_exhaustive()
-    }
-}
+// Hides the value.
+leftfold_events::debug_fields!(OpenCredential {});
 
 /// The keeper of a plugin's credentials.
 #[derive(Clone)]
 pub struct Credentials(Arc<dyn CredentialStore>);
 
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Credentials {});
 
 impl Credentials {
     pub fn new(store: impl CredentialStore + 'static) -> Self {

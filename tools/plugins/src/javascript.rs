@@ -1,7 +1,6 @@
 //! Plugins and tools in JavaScript that are written for OpenCode. The user's Bun or Node runs a program of Leftfold's own,
 //! which loads them and speaks the plugin protocol for them. Its text is an argument, so that no file of it can be replaced.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -33,12 +32,8 @@ pub struct JavaScript {
     pub folder: PathBuf,
 }
 
-/// Hides options: they may contain secrets.
-impl fmt::Debug for JavaScript {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JavaScript").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+// Hides options: they may contain secrets.
+leftfold_events::debug_fields!(JavaScript { name });
 
 impl JavaScript {
     /// The part of the parameters of `initialize` for the bridge.

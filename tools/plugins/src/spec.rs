@@ -48,12 +48,8 @@ impl fmt::Debug for PluginCode {
     }
 }
 
-/// Hides commands and variables: they may contain secrets.
-impl fmt::Debug for PluginProgram {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PluginProgram").field("place", &self.place).finish_non_exhaustive()
-    }
-}
+// Hides commands and variables: they may contain secrets.
+leftfold_events::debug_fields!(PluginProgram { place });
 
 /// Where and with which environment plugins are started.
 #[derive(Clone, Debug, Default)]
@@ -108,12 +104,8 @@ pub struct HookAnswer {
     pub key: Option<String>,
 }
 
-/// Hides the values.
-impl fmt::Debug for HookAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HookAnswer").field("outcome", &self.outcome).finish_non_exhaustive()
-    }
-}
+// Hides the values.
+leftfold_events::debug_fields!(HookAnswer { outcome });
 
 impl HookAnswer {
     pub(crate) fn without_output(outcome: HookOutcome, message: String) -> Self {

@@ -55,12 +55,8 @@ pub struct Program<'a> {
     pub profile: Option<&'a Profile>,
 }
 
-/// Hides the command and the variables: they may contain secrets.
-impl std::fmt::Debug for Program<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+// Hides the command and the variables: they may contain secrets.
+leftfold_events::debug_fields!(Program<'_> { name });
 
 /// A running program.
 #[derive(Debug)]

@@ -37,12 +37,8 @@ pub struct Formatter {
     command: FormatterCommand,
 }
 
-/// Prints no variables, which may be secrets.
-impl std::fmt::Debug for Formatter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Formatter").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+// Prints no variables, which may be secrets.
+leftfold_events::debug_fields!(Formatter { name });
 
 #[derive(Clone)]
 enum FormatterCommand {

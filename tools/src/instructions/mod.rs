@@ -8,7 +8,6 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -89,11 +88,7 @@ pub struct Bounds<'a> {
     pub is_readable: &'a dyn Fn(&str) -> bool,
 }
 
-impl fmt::Debug for Bounds<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bounds").field("worktree", &self.worktree).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Bounds<'_> { worktree });
 
 /// Whether the built-in rules let a model read the file at this path below the worktree.
 pub fn is_readable_by_default(path: &str) -> bool {

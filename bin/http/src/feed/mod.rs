@@ -12,7 +12,6 @@ mod replay;
 mod sent;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -77,11 +76,7 @@ pub(crate) struct Feed {
     on_end: OnceLock<Box<dyn Fn(SessionId) + Send + Sync>>,
 }
 
-impl fmt::Debug for Feed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Feed {});
 
 struct FeedState {
     journal: Journal,

@@ -1,8 +1,6 @@
 //! The credentials that plugins' sign-ins make. They are kept beside the keys, each with the plugin that made it, and go to
 //! no other plugin. The plugin turns its credential into a key or headers for each request.
 
-use std::fmt;
-
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use leftfold_config::auth::{self, Credential, Keys, PluginCredential, SignInPlugin, SignedIn};
@@ -140,11 +138,7 @@ pub(crate) fn authorization(provider: &str, plugin: &str) -> Authorization {
     })
 }
 
-impl fmt::Debug for ByPlugin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ByPlugin").field(&self.identity).finish()
-    }
-}
+leftfold_events::debug_fields!(ByPlugin { identity });
 
 impl Authorize for ByPlugin {
     fn identity(&self) -> &str {

@@ -5,7 +5,6 @@
 //! error has one.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, Write};
 use std::process::{ChildStdin, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -268,11 +267,7 @@ struct Memory {
     unsaved: Option<(Secret, SignedIn)>,
 }
 
-impl fmt::Debug for StoredTokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("StoredTokens").field(&self.identity).finish()
-    }
-}
+leftfold_events::debug_fields!(StoredTokens { identity });
 
 impl Authorize for StoredTokens {
     fn identity(&self) -> &str {

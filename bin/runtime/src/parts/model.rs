@@ -33,11 +33,7 @@ pub struct Model {
     pub variants: Vec<(String, Value)>,
 }
 
-impl std::fmt::Debug for Model {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Model").field("spec", &self.spec).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Model { spec });
 
 /// The model that `wanted` names, or the one in settings.
 pub fn choose(settings: &Settings, wanted: Option<&str>) -> anyhow::Result<Model> {

@@ -53,11 +53,7 @@ pub struct SessionSetup {
     pub(crate) quota: Option<PromptQuota>,
 }
 
-impl std::fmt::Debug for SessionSetup {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionSetup").field("place", &self.place).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(SessionSetup { place });
 
 impl SessionSetup {
     /// Reads settings, and resolves agent, model and limits. Waits for plugins, so it may block.

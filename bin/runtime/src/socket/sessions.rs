@@ -264,11 +264,7 @@ impl Drop for SpeakingGuard {
 /// last turn was interrupted.
 type Follower = Box<dyn Fn(&Client, Option<Seq>) -> BoxFuture<'static, ()> + Send + Sync>;
 
-impl std::fmt::Debug for SessionRegistry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionRegistry").field("store", &self.store).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(SessionRegistry { store });
 
 /// Supplies the files and terminals of one connection's client for a session's calls. They offer
 /// nothing while that client does not have the session open.
@@ -296,11 +292,7 @@ struct SessionHost {
     session: SessionId,
 }
 
-impl std::fmt::Debug for SessionHost {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionHost").field("session", &self.session).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(SessionHost { session });
 
 impl SessionHost {
     fn first<T>(&self, offer: impl Fn(&dyn Host) -> Option<T>) -> Option<T> {

@@ -7,7 +7,6 @@
 
 mod token_store;
 
-use std::fmt;
 use std::path::PathBuf;
 
 use leftfold_framing::clip;
@@ -42,12 +41,8 @@ pub struct OAuth {
     pub port: Option<u16>,
 }
 
-/// Shows nothing that may be secret.
-impl fmt::Debug for OAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuth").field("scopes", &self.scopes).finish_non_exhaustive()
-    }
-}
+// Shows nothing that may be secret.
+leftfold_events::debug_fields!(OAuth { scopes });
 
 /// An HTTP client that uses the stored tokens of the server, if there are any.
 ///

@@ -42,11 +42,7 @@ pub struct Client {
     settles: Option<MessageId>,
 }
 
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("session", &self.session).finish_non_exhaustive()
-    }
-}
+leftfold_events::debug_fields!(Client { session });
 
 /// The place of the session.
 #[derive(Clone)]
