@@ -13,3 +13,27 @@ macro_rules! debug_fields {
         }
     )*};
 }
+
+/// Defines an enum whose variants have names: `name()` returns them, and `ALL` lists the variants.
+#[macro_export]
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }
+    ) => {
+        $(#[$meta])*
+        $vis enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// In the order of the definition.
+            $vis const ALL: [Self; [$(stringify!($variant)),*].len()] = [$(Self::$variant),*];
+
+            /// The name for programs.
+            $vis const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}

@@ -77,33 +77,21 @@ pub struct Diagnostic {
     pub code: Option<String>,
 }
 
-/// In the order of the protocol, whose first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Error,
-    Warning,
-    Information,
-    Hint,
+leftfold_events::named! {
+    /// In the order of the protocol, whose first is 1.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Severity {
+        Error = "error",
+        Warning = "warning",
+        Information = "information",
+        Hint = "hint",
+    }
 }
 
 impl Severity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Information => "information",
-            Self::Hint => "hint",
-        }
-    }
-
     /// Its number in the protocol.
     pub fn number(self) -> u8 {
-        match self {
-            Self::Error => 1,
-            Self::Warning => 2,
-            Self::Information => 3,
-            Self::Hint => 4,
-        }
+        self as u8 + 1
     }
 }
 
@@ -119,37 +107,24 @@ pub struct CodeQuestion {
     pub query: String,
 }
 
-/// The kind of a question about code. The names are those of OpenCode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum CodeOperation {
-    GoToDefinition,
-    FindReferences,
-    Hover,
-    DocumentSymbol,
-    WorkspaceSymbol,
-    GoToImplementation,
-    PrepareCallHierarchy,
-    IncomingCalls,
-    OutgoingCalls,
+leftfold_events::named! {
+    /// The kind of a question about code. The names are those of OpenCode.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "camelCase")]
+    pub enum CodeOperation {
+        GoToDefinition = "goToDefinition",
+        FindReferences = "findReferences",
+        Hover = "hover",
+        DocumentSymbol = "documentSymbol",
+        WorkspaceSymbol = "workspaceSymbol",
+        GoToImplementation = "goToImplementation",
+        PrepareCallHierarchy = "prepareCallHierarchy",
+        IncomingCalls = "incomingCalls",
+        OutgoingCalls = "outgoingCalls",
+    }
 }
 
 impl CodeOperation {
-    /// Its name in a call.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::GoToDefinition => "goToDefinition",
-            Self::FindReferences => "findReferences",
-            Self::Hover => "hover",
-            Self::DocumentSymbol => "documentSymbol",
-            Self::WorkspaceSymbol => "workspaceSymbol",
-            Self::GoToImplementation => "goToImplementation",
-            Self::PrepareCallHierarchy => "prepareCallHierarchy",
-            Self::IncomingCalls => "incomingCalls",
-            Self::OutgoingCalls => "outgoingCalls",
-        }
-    }
-
     /// Whether it is about a place in the file, and not about the file or project.
     pub fn needs_place(self) -> bool {
         !matches!(self, Self::DocumentSymbol | Self::WorkspaceSymbol)

@@ -21,27 +21,21 @@ pub(crate) const PRIMARY_AGENTS: [&str; 2] = ["build", "plan"];
 /// The built-in agent for tasks of another agent.
 pub(crate) const GENERAL: &str = "general";
 
-/// The senders of prompts that an agent accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum Mode {
-    /// People.
-    Primary,
-    /// Other agents.
-    Subagent,
-    All,
+leftfold_events::named! {
+    /// The senders of prompts that an agent accepts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schemars(inline)]
+    pub enum Mode {
+        /// People.
+        Primary = "primary",
+        /// Other agents.
+        Subagent = "subagent",
+        All = "all",
+    }
 }
 
 impl Mode {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Primary => "primary",
-            Self::Subagent => "subagent",
-            Self::All => "all",
-        }
-    }
-
     /// Whether people can prompt it.
     pub fn is_primary(self) -> bool {
         self != Self::Subagent

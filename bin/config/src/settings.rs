@@ -483,32 +483,23 @@ pub struct Terminal {
     pub keys: KeySettings,
 }
 
-/// The colours of the conversation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ThemeName {
-    /// Light or dark by the terminal's background. If that is unknown, the sixteen colours of the terminal's own
-    /// palette, which suit both.
-    #[default]
-    Auto,
-    Light,
-    Dark,
+leftfold_events::named! {
+    /// The colours of the conversation.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ThemeName {
+        /// Light or dark by the terminal's background. If that is unknown, the sixteen colours of the terminal's own
+        /// palette, which suit both.
+        #[default]
+        Auto = "auto",
+        Light = "light",
+        Dark = "dark",
+    }
 }
 
 impl ThemeName {
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Light, Self::Dark];
-
-    /// The name in settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| theme.as_str() == name)
+        Self::ALL.into_iter().find(|theme| theme.name() == name)
     }
 }
 

@@ -49,27 +49,18 @@ pub(super) enum Pick {
     Approval(String),
 }
 
-/// How permission questions are treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Ask,
-    AcceptEdits,
-    Sandbox,
-    Plan,
+leftfold_events::named! {
+    /// How permission questions are treated.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Mode {
+        Ask = "ask",
+        AcceptEdits = "accept-edits",
+        Sandbox = "sandbox",
+        Plan = "plan",
+    }
 }
 
 impl Mode {
-    pub(super) const ALL: [Self; 4] = [Self::Ask, Self::AcceptEdits, Self::Sandbox, Self::Plan];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::AcceptEdits => "accept-edits",
-            Self::Sandbox => "sandbox",
-            Self::Plan => "plan",
-        }
-    }
-
     fn about(self) -> &'static str {
         match self {
             Self::Ask => "ask about each call that a rule asks about",
@@ -118,7 +109,7 @@ fn entry(name: &str, about: &str) -> Entry {
 impl Default for Choices {
     /// The builtin commands, which are known without reading anything.
     fn default() -> Self {
-        let themes = ThemeName::ALL.map(|name| entry(name.as_str(), ""));
+        let themes = ThemeName::ALL.map(|name| entry(name.name(), ""));
         let modes = Mode::ALL.map(|mode| entry(mode.name(), mode.about()));
         let diffs = [
             entry("session", "the changes of the session"),
@@ -435,8 +426,8 @@ pub(super) fn permissions(
 /// The themes.
 pub(super) fn themes(current: ThemeName) -> Picker<Pick> {
     let row = |name: ThemeName| Row {
-        value: run("theme", name.as_str()),
-        cells: vec![name.as_str().to_owned()],
+        value: run("theme", name.name()),
+        cells: vec![name.name().to_owned()],
         preview: Vec::new(),
     };
     let place = place_of(&ThemeName::ALL, |name| *name == current);

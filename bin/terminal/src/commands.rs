@@ -341,7 +341,7 @@ impl Conversation {
 
     fn choose_theme(&mut self, name: &str) -> anyhow::Result<String> {
         let Some(theme) = ThemeName::parse(name) else {
-            let names = ThemeName::ALL.map(ThemeName::as_str).join(", ");
+            let names = ThemeName::ALL.map(ThemeName::name).join(", ");
             return Err(Usage(format!("there is no theme `{name}`: choose one of {names}")).into());
         };
         self.theme = theme;

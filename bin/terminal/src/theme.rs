@@ -421,7 +421,7 @@ mod tests {
     fn a_theme_uses_only_what_the_terminal_has() {
         let backgrounds = [None, Some(Background::Light), Some(Background::Dark)];
         for name in ThemeName::ALL {
-            assert_eq!(ThemeName::parse(name.as_str()), Some(name));
+            assert_eq!(ThemeName::parse(name.name()), Some(name));
             for background in backgrounds {
                 let theme = |depth| Theme::new(name, depth, background);
                 let plain = theme(ColorDepth::Plain);

@@ -22,75 +22,47 @@ events! {
     }
 }
 
-/// The points at which plugins are called, with the names that plugins use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum HookPoint {
-    /// A prompt, before a model sees it.
-    #[serde(rename = "chat.message")]
-    ChatMessage,
-    /// The parameters of a model request.
-    #[serde(rename = "chat.params")]
-    ChatParams,
-    /// The headers of a request.
-    #[serde(rename = "chat.headers")]
-    ChatHeaders,
-    /// The variables of a command.
-    #[serde(rename = "shell.env")]
-    ShellEnv,
-    /// A call before it is resolved: its arguments, or a veto.
-    #[serde(rename = "tool.execute.before")]
-    ToolBefore,
-    /// A call's output, before a model sees it.
-    #[serde(rename = "tool.execute.after")]
-    ToolAfter,
-    /// The definitions of tools in requests.
-    #[serde(rename = "tool.definition")]
-    ToolDefinition,
-    /// A question that would go to a person.
-    #[serde(rename = "permission.ask")]
-    PermissionAsk,
-    /// The system prompt.
-    #[serde(rename = "chat.system.transform")]
-    System,
-    /// The instructions for the model that writes a summary.
-    #[serde(rename = "session.compacting")]
-    Compacting,
-    /// Credentials for a provider.
-    #[serde(rename = "auth")]
-    Auth,
+crate::named! {
+    /// The points at which plugins are called, with the names that plugins use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum HookPoint {
+        /// A prompt, before a model sees it.
+        #[serde(rename = "chat.message")]
+        ChatMessage = "chat.message",
+        /// The parameters of a model request.
+        #[serde(rename = "chat.params")]
+        ChatParams = "chat.params",
+        /// The headers of a request.
+        #[serde(rename = "chat.headers")]
+        ChatHeaders = "chat.headers",
+        /// The variables of a command.
+        #[serde(rename = "shell.env")]
+        ShellEnv = "shell.env",
+        /// A call before it is resolved: its arguments, or a veto.
+        #[serde(rename = "tool.execute.before")]
+        ToolBefore = "tool.execute.before",
+        /// A call's output, before a model sees it.
+        #[serde(rename = "tool.execute.after")]
+        ToolAfter = "tool.execute.after",
+        /// The definitions of tools in requests.
+        #[serde(rename = "tool.definition")]
+        ToolDefinition = "tool.definition",
+        /// A question that would go to a person.
+        #[serde(rename = "permission.ask")]
+        PermissionAsk = "permission.ask",
+        /// The system prompt.
+        #[serde(rename = "chat.system.transform")]
+        System = "chat.system.transform",
+        /// The instructions for the model that writes a summary.
+        #[serde(rename = "session.compacting")]
+        Compacting = "session.compacting",
+        /// Credentials for a provider.
+        #[serde(rename = "auth")]
+        Auth = "auth",
+    }
 }
 
 impl HookPoint {
-    pub const ALL: [Self; 11] = [
-        Self::ChatMessage,
-        Self::ChatParams,
-        Self::ChatHeaders,
-        Self::ShellEnv,
-        Self::ToolBefore,
-        Self::ToolAfter,
-        Self::ToolDefinition,
-        Self::PermissionAsk,
-        Self::System,
-        Self::Compacting,
-        Self::Auth,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ChatMessage => "chat.message",
-            Self::ChatParams => "chat.params",
-            Self::ChatHeaders => "chat.headers",
-            Self::ShellEnv => "shell.env",
-            Self::ToolBefore => "tool.execute.before",
-            Self::ToolAfter => "tool.execute.after",
-            Self::ToolDefinition => "tool.definition",
-            Self::PermissionAsk => "permission.ask",
-            Self::System => "chat.system.transform",
-            Self::Compacting => "session.compacting",
-            Self::Auth => "auth",
-        }
-    }
-
     /// The hook of this name. Hooks with the prefix `experimental` in OpenCode are known by that
     /// name too.
     pub fn named(name: &str) -> Option<Self> {

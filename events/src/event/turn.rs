@@ -173,36 +173,24 @@ pub struct Denial {
     pub reason: String,
 }
 
-/// The party that did not allow a call. In lines it stands beside each [`Denial`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DenialClass {
-    /// A rule, or the sandbox's lack of a network.
-    Rule,
-    /// A person rejected it.
-    Person,
-    /// Rules ask, but there is nobody to ask.
-    NoTerminal,
-    /// Nobody answered in time.
-    Unanswered,
-    /// A plugin vetoed it.
-    Plugin,
-    /// The model repeated a call without success.
-    DoomLoop,
-    /// Subagents are nested too deeply.
-    Depth,
-}
-
-impl DenialClass {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rule => "rule",
-            Self::Person => "person",
-            Self::NoTerminal => "no_terminal",
-            Self::Unanswered => "unanswered",
-            Self::Plugin => "plugin",
-            Self::DoomLoop => "doom_loop",
-            Self::Depth => "depth",
-        }
+crate::named! {
+    /// The party that did not allow a call. In lines it stands beside each [`Denial`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DenialClass {
+        /// A rule, or the sandbox's lack of a network.
+        Rule = "rule",
+        /// A person rejected it.
+        Person = "person",
+        /// Rules ask, but there is nobody to ask.
+        NoTerminal = "no_terminal",
+        /// Nobody answered in time.
+        Unanswered = "unanswered",
+        /// A plugin vetoed it.
+        Plugin = "plugin",
+        /// The model repeated a call without success.
+        DoomLoop = "doom_loop",
+        /// Subagents are nested too deeply.
+        Depth = "depth",
     }
 }

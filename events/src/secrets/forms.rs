@@ -26,37 +26,25 @@ const FORM: &str = URL_KEPT[3];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Plain,
-    Json,
-    Url,
-    /// Inside base64 text, at a position that depends on the text before it.
-    Base64,
-    Line,
-    /// The greater part of a value, which every kind of quoting leaves unchanged.
-    Part,
-    /// Up to [`PIECE`] bytes of a value, each byte or character written as a number.
-    Bytes,
+crate::named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Form {
+        Plain = "",
+        Json = "json",
+        Url = "url",
+        /// Inside base64 text, at a position that depends on the text before it.
+        Base64 = "base64",
+        Line = "line",
+        /// The greater part of a value, which every kind of quoting leaves unchanged.
+        Part = "part",
+        /// Up to [`PIECE`] bytes of a value, each byte or character written as a number.
+        Bytes = "bytes",
+    }
 }
 
 impl Form {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Json => "json",
-            Self::Url => "url",
-            Self::Base64 => "base64",
-            Self::Line => "line",
-            Self::Part => "part",
-            Self::Bytes => "bytes",
-        }
-    }
-
     pub(super) fn named(name: &str) -> Option<Self> {
-        let all =
-            [Self::Plain, Self::Json, Self::Url, Self::Base64, Self::Line, Self::Part, Self::Bytes];
-        all.into_iter().find(|form| form.name() == name)
+        Self::ALL.into_iter().find(|form| form.name() == name)
     }
 }
 

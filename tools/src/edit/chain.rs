@@ -5,54 +5,27 @@ use std::borrow::Cow;
 use super::search::{Candidate, Candidates, Search};
 use super::{alike, anchors, escapes, exact, lines, whitespace};
 
-/// A way to find the text to replace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    Simple,
-    LineTrimmed,
-    BlockAnchor,
-    WhitespaceNormalized,
-    IndentationFlexible,
-    EscapeNormalized,
-    TrimmedBoundary,
-    ContextAware,
-    MultiOccurrence,
-    Folded,
+leftfold_events::named! {
+    /// A way to find the text to replace, in the order in which they are tried. The names are those of `metadata.strategy`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Strategy {
+        Simple = "simple",
+        LineTrimmed = "line_trimmed",
+        BlockAnchor = "block_anchor",
+        WhitespaceNormalized = "whitespace_normalized",
+        IndentationFlexible = "indentation_flexible",
+        EscapeNormalized = "escape_normalized",
+        TrimmedBoundary = "trimmed_boundary",
+        ContextAware = "context_aware",
+        MultiOccurrence = "multi_occurrence",
+        Folded = "folded",
+    }
 }
 
 /// Most places that an error lists.
 const NAMED: usize = 1_000;
 
 impl Strategy {
-    pub(super) const ORDER: [Self; 10] = [
-        Self::Simple,
-        Self::LineTrimmed,
-        Self::BlockAnchor,
-        Self::WhitespaceNormalized,
-        Self::IndentationFlexible,
-        Self::EscapeNormalized,
-        Self::TrimmedBoundary,
-        Self::ContextAware,
-        Self::MultiOccurrence,
-        Self::Folded,
-    ];
-
-    /// A stable word for `metadata.strategy`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Simple => "simple",
-            Self::LineTrimmed => "line_trimmed",
-            Self::BlockAnchor => "block_anchor",
-            Self::WhitespaceNormalized => "whitespace_normalized",
-            Self::IndentationFlexible => "indentation_flexible",
-            Self::EscapeNormalized => "escape_normalized",
-            Self::TrimmedBoundary => "trimmed_boundary",
-            Self::ContextAware => "context_aware",
-            Self::MultiOccurrence => "multi_occurrence",
-            Self::Folded => "folded",
-        }
-    }
-
     /// How the match differs from the text, for the model. `None` for exact matches.
     pub(super) fn leniency(self) -> Option<&'static str> {
         match self {
@@ -123,7 +96,7 @@ pub(super) enum Failure {
 /// nowhere else in the file. If a strategy's match is not unique, the next strategy is tried.
 pub(super) fn unique(search: &Search<'_>) -> Result<Matches, Failure> {
     let mut several = None;
-    for strategy in Strategy::ORDER {
+    for strategy in Strategy::ALL {
         let mut matches = strategy.matches(search);
         let Some(first) = matches.next() else { continue };
         // a strategy that gave up cannot rule out more matches
@@ -142,7 +115,7 @@ pub(super) fn unique(search: &Search<'_>) -> Result<Matches, Failure> {
 
 /// All exact matches, or else all matches of the first strategy that has any and keeps all words.
 pub(super) fn every(search: &Search<'_>) -> Result<Matches, Failure> {
-    let others = Strategy::ORDER
+    let others = Strategy::ALL
         .into_iter()
         .filter(|strategy| strategy.leniency().is_some() && !strategy.changes_words());
     for strategy in std::iter::once(Strategy::MultiOccurrence).chain(others) {

@@ -39,26 +39,28 @@ const UNKNOWN: &str = "The outcome of this call is unknown, because the session 
 /// The prompt before an answer that nobody asked for.
 const LOST: &str = "[The beginning of this conversation is lost.]";
 
-/// A kind of damage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DamageKind {
-    BrokenLine,
-    BrokenTree,
-    LostBeginning,
-    DanglingCompaction,
-    OrphanCall,
-    OrphanResult,
-    DoubledResult,
-    DoubledCallId,
-    MisplacedResult,
-    BadCallId,
-    BadInput,
-    BadName,
-    EmptyBlock,
-    UnsignedReasoning,
-    ReasoningAlone,
-    BadMedia,
-    UnfinishedReply,
+leftfold_events::named! {
+    /// A kind of damage.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum DamageKind {
+        BrokenLine = "broken-line",
+        BrokenTree = "broken-tree",
+        LostBeginning = "lost-beginning",
+        DanglingCompaction = "dangling-compaction",
+        OrphanCall = "orphan-call",
+        OrphanResult = "orphan-result",
+        DoubledResult = "doubled-result",
+        DoubledCallId = "doubled-call-id",
+        MisplacedResult = "misplaced-result",
+        BadCallId = "bad-call-id",
+        BadInput = "bad-input",
+        BadName = "bad-name",
+        EmptyBlock = "empty-block",
+        UnsignedReasoning = "unsigned-reasoning",
+        ReasoningAlone = "reasoning-alone",
+        BadMedia = "bad-media",
+        UnfinishedReply = "unfinished-reply",
+    }
 }
 
 /// The consequence of damage.
@@ -71,69 +73,13 @@ pub enum Severity {
 }
 
 impl DamageKind {
-    /// All kinds.
-    pub const ALL: [Self; 17] = [
-        Self::BrokenLine,
-        Self::BrokenTree,
-        Self::LostBeginning,
-        Self::DanglingCompaction,
-        Self::OrphanCall,
-        Self::OrphanResult,
-        Self::DoubledResult,
-        Self::DoubledCallId,
-        Self::MisplacedResult,
-        Self::BadCallId,
-        Self::BadInput,
-        Self::BadName,
-        Self::EmptyBlock,
-        Self::UnsignedReasoning,
-        Self::ReasoningAlone,
-        Self::BadMedia,
-        Self::UnfinishedReply,
-    ];
-
-    /// The name for programs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BrokenLine => "broken-line",
-            Self::BrokenTree => "broken-tree",
-            Self::LostBeginning => "lost-beginning",
-            Self::DanglingCompaction => "dangling-compaction",
-            Self::OrphanCall => "orphan-call",
-            Self::OrphanResult => "orphan-result",
-            Self::DoubledResult => "doubled-result",
-            Self::DoubledCallId => "doubled-call-id",
-            Self::MisplacedResult => "misplaced-result",
-            Self::BadCallId => "bad-call-id",
-            Self::BadInput => "bad-input",
-            Self::BadName => "bad-name",
-            Self::EmptyBlock => "empty-block",
-            Self::UnsignedReasoning => "unsigned-reasoning",
-            Self::ReasoningAlone => "reasoning-alone",
-            Self::BadMedia => "bad-media",
-            Self::UnfinishedReply => "unfinished-reply",
-        }
-    }
-
     pub fn severity(self) -> Severity {
         match self {
             Self::BrokenLine
             | Self::BrokenTree
             | Self::DanglingCompaction
             | Self::UnfinishedReply => Severity::Warning,
-            Self::LostBeginning
-            | Self::OrphanCall
-            | Self::OrphanResult
-            | Self::DoubledResult
-            | Self::DoubledCallId
-            | Self::MisplacedResult
-            | Self::BadCallId
-            | Self::BadInput
-            | Self::BadName
-            | Self::EmptyBlock
-            | Self::UnsignedReasoning
-            | Self::ReasoningAlone
-            | Self::BadMedia => Severity::Error,
+            _ => Severity::Error,
         }
     }
 }
