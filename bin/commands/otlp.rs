@@ -296,16 +296,9 @@ impl Collector {
 }
 
 /// The collector cannot be reached, or asks for patience.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Away(String);
-
-impl std::fmt::Display for Away {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Away {}
 
 /// Sends what all sessions do, from durable cursors on.
 struct Follower {

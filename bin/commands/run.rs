@@ -255,18 +255,11 @@ fn prompt_from_input(timeout: Option<u64>) -> anyhow::Result<String> {
 const INPUT_NOTICE_DELAY: Duration = Duration::from_secs(3);
 
 /// `--timeout` passed before standard input ended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the limit of time passed before standard input ended, which goes with the prompt (`</dev/null` gives none)"
+)]
 pub(crate) struct InputTimeout;
-
-impl std::error::Error for InputTimeout {}
-
-impl std::fmt::Display for InputTimeout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            "the limit of time passed before standard input ended, which goes with the prompt (`</dev/null` gives none)",
-        )
-    }
-}
 
 /// Reads standard input to its end, and says so if that takes long. `timeout` is in milliseconds.
 ///

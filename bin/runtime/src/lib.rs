@@ -71,16 +71,9 @@ pub use turn_config::{Overrides, PromptOptions};
 pub const IN_TERMINAL: &str = "in-terminal";
 
 /// The user's input is wrong, not the program: exit code 2.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
 
 pub use leftfold_process::raise_open_files;
 

@@ -139,16 +139,9 @@ pub(crate) fn wake(inbox: &Inbox) -> Arc<Notify> {
 }
 
 /// The message stays where it is: why.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct StillWaits(String);
-
-impl std::fmt::Display for StillWaits {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StillWaits {}
 
 async fn answer(
     (inbox, takes_messages): (&Inbox, bool),

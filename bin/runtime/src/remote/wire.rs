@@ -25,7 +25,8 @@ const PARAMS: i64 = -32602;
 const INTERNAL: i64 = -32603;
 
 /// A JSON-RPC error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
 pub struct RpcError {
     pub code: i64,
     pub message: String,
@@ -103,14 +104,6 @@ impl RpcError {
         self.code == LEAVING
     }
 }
-
-impl std::fmt::Display for RpcError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for RpcError {}
 
 /// A client's request.
 #[derive(Debug)]

@@ -67,19 +67,12 @@ impl PromptQuota {
 }
 
 /// A prompt that a quota refuses. Nothing is in the log.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{why}")]
 pub struct QuotaReached {
     pub session: SessionId,
     why: String,
 }
-
-impl std::fmt::Display for QuotaReached {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for QuotaReached {}
 
 /// Why a prompt at that time is refused, after the project has used so much on that day; `begins`: it is the session's first.
 fn judge(quota: &ProjectQuota, used: &Used, begins: bool, now: Time) -> Result<(), String> {

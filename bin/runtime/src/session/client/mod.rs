@@ -79,16 +79,9 @@ pub fn names(by: &str) -> [String; 2] {
 }
 
 /// Another process runs the session, and this one cannot do so much with it from outside.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("session {0} is open in another node")]
 pub struct InAnotherNode(pub SessionId);
-
-impl std::fmt::Display for InAnotherNode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "session {} is open in another node", self.0)
-    }
-}
-
-impl std::error::Error for InAnotherNode {}
 
 impl Client {
     /// Opens the setup's session in `node` or, if another process is the node of its store,
