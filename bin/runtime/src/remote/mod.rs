@@ -19,10 +19,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use leftfold_actors::{Answered, Observation, Opened, QuestionReply, Recorded, WatchScope};
-use leftfold_events::event::{Event, SessionChoices, Turn};
+use leftfold_events::event::{Event, Turn};
 use leftfold_events::line::{self, Line};
-use leftfold_events::rules::Rule;
-use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, Time, fold};
+use leftfold_events::{Envelope, Seq, SessionId, Sha256, State, fold};
 use leftfold_framing::{self as framing, next_line};
 use leftfold_store::{Inbox, Store};
 use ractor::ActorRef;
@@ -228,21 +227,8 @@ impl Remote {
         })
     }
 
-    pub async fn configure(&self, choices: &SessionChoices, by: &str) -> anyhow::Result<bool> {
-        let params = json!({ "session": self.0.session, "choices": choices, "by": by });
-        let asked = self.call("_leftfold/configure", params).await?;
-        Ok(asked["accepted"] == true)
-    }
-
-    pub async fn set_rules(&self, rules: &[Rule], by: &str) -> anyhow::Result<bool> {
-        let params = json!({ "session": self.0.session, "rules": rules, "by": by });
-        let asked = self.call("_leftfold/configure", params).await?;
-        Ok(asked["accepted"] == true)
-    }
-
-    pub async fn archive(&self, archived: Option<Time>, by: &str) -> anyhow::Result<bool> {
-        let archived = archived.map(Time::millis);
-        let params = json!({ "session": self.0.session, "archived": archived, "by": by });
+    pub async fn configure(&self, name: &str, value: Value, by: &str) -> anyhow::Result<bool> {
+        let params = json!({ "session": self.0.session, name: value, "by": by });
         let asked = self.call("_leftfold/configure", params).await?;
         Ok(asked["accepted"] == true)
     }
@@ -476,6 +462,7 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use leftfold_actors::Listener;
+    use leftfold_events::Time;
     use leftfold_events::event::{Notes, Session};
 
     use super::*;

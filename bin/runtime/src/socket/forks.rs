@@ -7,7 +7,7 @@ use leftfold_events::{Seq, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::peer::{Peer, SocketState, blocking};
+use super::peer::{Peer, blocking};
 use super::sessions::{Holder, Sessions};
 use crate::Usage;
 use crate::fork::{self, FORK, ForkRequest, Forked};
@@ -29,10 +29,7 @@ struct Fork {
 /// Any session of the store can be forked, open or not.
 pub(super) async fn fork(peer: &Peer, params: Value) -> Result<Value, RpcError> {
     let Fork { session, at, files, id } = wire::params(params.clone())?;
-    if peer.context.state() != SocketState::Open {
-        let why = format!("the node is releasing session {session}: ask again");
-        return Err(RpcError::leaving(why));
-    }
+    peer.must_be_open(session)?;
     let (node, store, busy) =
         match peer.context.sessions.holder(session, peer.context.store.as_deref()).await? {
             Holder::Here { node, store, busy } => (node, store, busy),

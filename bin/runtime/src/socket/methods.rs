@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::derived::DerivedFeed;
 use super::descendants;
 use super::forks;
-use super::peer::{Peer, SocketState, blocking};
+use super::peer::{Peer, SocketState, blocking, releasing};
 use super::question::{Search, Which};
 use super::reports;
 use super::speak;
@@ -304,10 +304,7 @@ async fn prompt(
     match peer.context.state() {
         SocketState::Open => {}
         SocketState::Ending | SocketState::Gone => return Err(ended()),
-        SocketState::Resting => {
-            let why = format!("the node is releasing session {session}: ask again");
-            return Err(RpcError::leaving(why));
-        }
+        SocketState::Resting => return Err(releasing(session)),
     }
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
@@ -362,12 +359,7 @@ fn refused(error: anyhow::Error, has_options: bool) -> RpcError {
 /// Not accepted: nothing to summarize, or a summary is already being written.
 async fn compact(peer: &Peer, asked: CompactParams) -> Result<Value, RpcError> {
     let CompactParams { session, instructions, by } = asked;
-    let leaving =
-        || RpcError::leaving(format!("the node is releasing session {session}: ask again"));
-    match peer.context.state() {
-        SocketState::Open => {}
-        SocketState::Ending | SocketState::Gone | SocketState::Resting => return Err(leaving()),
-    }
+    peer.must_be_open(session)?;
     let sessions = &peer.context.sessions;
     let client = peer.open(session).await?;
     let config = sessions
@@ -382,7 +374,7 @@ async fn compact(peer: &Peer, asked: CompactParams) -> Result<Value, RpcError> {
         .map_err(RpcError::from_error)?;
     let accepted = asked == Answered::Accepted;
     if !accepted && joins && client.view().await.map_err(RpcError::internal)?.turn.is_none() {
-        return Err(leaving());
+        return Err(releasing(session));
     }
     Ok(json!({ "accepted": accepted }))
 }
@@ -452,13 +444,7 @@ async fn revert(
     back: Option<Seq>,
     by: Option<String>,
 ) -> Result<Value, RpcError> {
-    match peer.context.state() {
-        SocketState::Open => {}
-        SocketState::Ending | SocketState::Gone | SocketState::Resting => {
-            let why = format!("the node is releasing session {session}: ask again");
-            return Err(RpcError::leaving(why));
-        }
-    }
+    peer.must_be_open(session)?;
     let client = peer.open(session).await?;
     let setup = peer
         .context

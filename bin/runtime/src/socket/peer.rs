@@ -95,6 +95,17 @@ impl Peer {
         Self { message: Some(message), ..Self::own(sessions, "another node", None) }
     }
 
+    /// # Errors
+    /// The node accepts nothing new.
+    pub(super) fn must_be_open(&self, session: SessionId) -> Result<(), RpcError> {
+        match self.context.state() {
+            SocketState::Open => Ok(()),
+            SocketState::Ending | SocketState::Gone | SocketState::Resting => {
+                Err(releasing(session))
+            }
+        }
+    }
+
     /// A message goes to the owner directly: no node passes it on.
     pub(super) fn must_be_first(&self) -> Result<(), RpcError> {
         match self.message {
@@ -130,6 +141,10 @@ impl Peer {
         let client = self.context.sessions.client(session, self.context.store.as_deref()).await?;
         Ok(client.settling(self.message))
     }
+}
+
+pub(super) fn releasing(session: SessionId) -> RpcError {
+    RpcError::leaving(format!("the node is releasing session {session}: ask again"))
 }
 
 /// Runs work that waits for the disk. The end of the process cancels work that has not started.

@@ -20,6 +20,7 @@ use leftfold_events::rules::Rule;
 use leftfold_events::{Fact, MessageId, Seq, SessionId, State, Time, fold};
 use leftfold_store::{Inbox, LiveReader, Store};
 use ractor::{Actor, ActorRef, RpcReplyPort};
+use serde_json::{Value, json};
 
 use crate::Usage;
 use crate::approvals::Memory;
@@ -404,11 +405,8 @@ impl Client {
     /// # Errors
     /// The session died first.
     pub async fn configure(&self, choices: SessionChoices, by: &str) -> anyhow::Result<bool> {
-        let node = match &self.link {
-            Link::Here { node, .. } => node,
-            Link::There(remote) => return remote.configure(&choices, by).await,
-        };
-        self.set(node, Session::Configured { choices, by: by.to_owned() }).await
+        let value = json!(choices);
+        self.set("choices", value, by, Session::Configured { choices, by: by.to_owned() }).await
     }
 
     /// Replaces the session's own permission rules, and waits until they are in the log. They only make verdicts
@@ -418,11 +416,8 @@ impl Client {
     /// # Errors
     /// The session died first.
     pub async fn set_rules(&self, rules: Vec<Rule>, by: &str) -> anyhow::Result<bool> {
-        let node = match &self.link {
-            Link::Here { node, .. } => node,
-            Link::There(remote) => return remote.set_rules(&rules, by).await,
-        };
-        self.set(node, Session::RulesSet { rules, by: by.to_owned() }).await
+        let value = json!(rules);
+        self.set("rules", value, by, Session::RulesSet { rules, by: by.to_owned() }).await
     }
 
     /// Puts the session away, or takes it out again, and waits until that is in the log. False: nothing has changed.
@@ -430,14 +425,22 @@ impl Client {
     /// # Errors
     /// The session died first.
     pub async fn archive(&self, archived: Option<Time>, by: &str) -> anyhow::Result<bool> {
-        let node = match &self.link {
-            Link::Here { node, .. } => node,
-            Link::There(remote) => return remote.archive(archived, by).await,
-        };
-        self.set(node, Session::Archived { archived, by: by.to_owned() }).await
+        let value = json!(archived.map(Time::millis));
+        self.set("archived", value, by, Session::Archived { archived, by: by.to_owned() }).await
     }
 
-    async fn set(&self, node: &ActorRef<NodeMessage>, configured: Session) -> anyhow::Result<bool> {
+    /// Appends `configured`, or has another node set its parameter `name` to `value`.
+    async fn set(
+        &self,
+        name: &str,
+        value: Value,
+        by: &str,
+        configured: Session,
+    ) -> anyhow::Result<bool> {
+        let node = match &self.link {
+            Link::Here { node, .. } => node,
+            Link::There(remote) => return remote.configure(name, value, by).await,
+        };
         let configured = Box::new(configured);
         let reply_to = ractor::call!(node, |reply_to| NodeMessage::Tell {
             session: self.session,
