@@ -2,10 +2,8 @@
 //! answer has a key or another secret.
 
 use std::path::Path as FilePath;
-use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use leftfold_config::Settings;
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::{self, Rule};
@@ -20,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Api, Directory, GivenDirectory, JsonBody, blocking};
+use super::{Answer, Api, ApiState, Directory, GivenDirectory, JsonBody, blocking};
 use crate::error::ApiError;
 use crate::opencode::project_id;
 use crate::shapes::catalog::{
@@ -56,7 +54,7 @@ pub(super) async fn settings(directory: &FilePath) -> Result<Settings, ApiError>
 }
 
 pub(super) async fn config(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
 ) -> Answer<Shaped<Config>> {
     let settings = settings(&directory).await?;
@@ -85,7 +83,7 @@ pub(super) struct ConfigPatch(#[schemars(with = "Config")] Map<String, Value>);
 /// Changes the model and the agent of new sessions until the server ends: those of the directory that
 /// the request names, or of all.
 pub(super) async fn change(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     GivenDirectory(given): GivenDirectory,
     Directory(directory): Directory,
     JsonBody(ConfigPatch(wanted)): JsonBody<ConfigPatch>,
@@ -303,7 +301,7 @@ pub(super) async fn current_project(Directory(directory): Directory) -> Answer<S
 
 /// The projects of all sessions, and the one of the request's directory, which may have none yet.
 pub(super) async fn projects(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
 ) -> Answer<Shaped<Vec<Project>>> {
     let worktrees = blocking(move || {

@@ -2,25 +2,20 @@
 //! goes to them over the feed, lines for the log, and the end of an instance.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use axum::Json;
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::{Answer, Api, Directory, JsonBody, yes};
+use super::{Answer, Api, ApiState, Directory, JsonBody, yes};
 use crate::error::ApiError;
 use crate::opencode::ids;
 use crate::shapes::catalog::TuiControl;
 use crate::shapes::{Shaped, shaped};
 
-const APPEND: &str = "tui.prompt.append";
-const EXECUTE: &str = "tui.command.execute";
-const TOAST: &str = "tui.toast.show";
-const SELECT: &str = "tui.session.select";
 /// Controls that wait for a client of `/tui/control/next`. With more the oldest goes.
 const WAITING: usize = 64;
 /// Characters of a client's line in the log.
@@ -138,16 +133,16 @@ impl Control {
     /// Sends it to the terminals of a directory. Without a terminal it is lost.
     fn send(self, api: &Api, Directory(directory): &Directory, path: &str) -> Answer<bool> {
         let (kind, properties) = match self {
-            Self::Append(text) => (APPEND, json!(text)),
-            Self::Execute(command) => (EXECUTE, json!(command)),
-            Self::Toast(toast) => (TOAST, json!(toast)),
+            Self::Append(text) => ("tui.prompt.append", json!(text)),
+            Self::Execute(command) => ("tui.command.execute", json!(command)),
+            Self::Toast(toast) => ("tui.toast.show", json!(toast)),
             Self::Select(selected) => {
                 let session = ids::named(&selected.session);
                 if session.and_then(|session| api.feed.root_of(session)).is_none() {
                     let message = format!("there is no session `{}`", selected.session);
                     return Err(ApiError::not_found(message));
                 }
-                (SELECT, json!(selected))
+                ("tui.session.select", json!(selected))
             }
         };
         api.controls.add(json!({ "path": path, "body": properties }));
@@ -157,48 +152,33 @@ impl Control {
 }
 
 pub(super) async fn append_prompt(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     directory: Directory,
     JsonBody(text): JsonBody<Text>,
 ) -> Answer<bool> {
     Control::Append(text).send(&api, &directory, "/tui/append-prompt")
 }
 
-pub(super) async fn submit_prompt(
-    State(api): State<Arc<Api>>,
-    directory: Directory,
-) -> Answer<bool> {
-    Control::command("prompt.submit").send(&api, &directory, "/tui/submit-prompt")
+/// Handlers of requests for one command.
+macro_rules! commands {
+    ($($handler:ident $command:literal $path:literal;)*) => {$(
+        pub(super) async fn $handler(api: ApiState, directory: Directory) -> Answer<bool> {
+            Control::command($command).send(&api, &directory, $path)
+        }
+    )*};
 }
 
-pub(super) async fn clear_prompt(
-    State(api): State<Arc<Api>>,
-    directory: Directory,
-) -> Answer<bool> {
-    Control::command("prompt.clear").send(&api, &directory, "/tui/clear-prompt")
-}
-
-pub(super) async fn open_help(State(api): State<Arc<Api>>, directory: Directory) -> Answer<bool> {
-    Control::command("help.show").send(&api, &directory, "/tui/open-help")
-}
-
-pub(super) async fn open_sessions(
-    State(api): State<Arc<Api>>,
-    directory: Directory,
-) -> Answer<bool> {
-    Control::command("session.list").send(&api, &directory, "/tui/open-sessions")
-}
-
-pub(super) async fn open_themes(State(api): State<Arc<Api>>, directory: Directory) -> Answer<bool> {
-    Control::command("theme.switch").send(&api, &directory, "/tui/open-themes")
-}
-
-pub(super) async fn open_models(State(api): State<Arc<Api>>, directory: Directory) -> Answer<bool> {
-    Control::command("model.list").send(&api, &directory, "/tui/open-models")
+commands! {
+    submit_prompt "prompt.submit" "/tui/submit-prompt";
+    clear_prompt "prompt.clear" "/tui/clear-prompt";
+    open_help "help.show" "/tui/open-help";
+    open_sessions "session.list" "/tui/open-sessions";
+    open_themes "theme.switch" "/tui/open-themes";
+    open_models "model.list" "/tui/open-models";
 }
 
 pub(super) async fn execute_command(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     directory: Directory,
     JsonBody(Command { command }): JsonBody<Command>,
 ) -> Answer<bool> {
@@ -208,7 +188,7 @@ pub(super) async fn execute_command(
 }
 
 pub(super) async fn show_toast(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     directory: Directory,
     JsonBody(toast): JsonBody<Toast>,
 ) -> Answer<bool> {
@@ -216,7 +196,7 @@ pub(super) async fn show_toast(
 }
 
 pub(super) async fn select_session(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     directory: Directory,
     JsonBody(selected): JsonBody<Selected>,
 ) -> Answer<bool> {
@@ -224,7 +204,7 @@ pub(super) async fn select_session(
 }
 
 pub(super) async fn publish(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     directory: Directory,
     JsonBody(control): JsonBody<Control>,
 ) -> Answer<bool> {
@@ -232,7 +212,7 @@ pub(super) async fn publish(
 }
 
 /// The next control, once there is one.
-pub(super) async fn next(State(api): State<Arc<Api>>) -> Json<Shaped<TuiControl>> {
+pub(super) async fn next(api: ApiState) -> Json<Shaped<TuiControl>> {
     shaped(api.controls.next().await)
 }
 
@@ -272,10 +252,7 @@ pub(super) async fn log(JsonBody(line): JsonBody<LogLine>) -> Answer<bool> {
 }
 
 /// Tells clients to load a directory again. Sessions rest by themselves; nothing has to be ended.
-pub(super) async fn dispose(
-    State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
-) -> Answer<bool> {
+pub(super) async fn dispose(api: ApiState, Directory(directory): Directory) -> Answer<bool> {
     let directory = directory.display().to_string();
     let properties = json!({ "directory": directory });
     api.feed.announce(&directory, "server.instance.disposed", properties);
@@ -283,7 +260,7 @@ pub(super) async fn dispose(
 }
 
 /// Tells all clients to load everything again.
-pub(super) async fn dispose_all(State(api): State<Arc<Api>>) -> Answer<bool> {
+pub(super) async fn dispose_all(api: ApiState) -> Answer<bool> {
     api.feed.announce("", "global.disposed", json!({}));
     yes()
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::State;
 use futures::stream;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +11,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Api, Directory, EventStream, LastEventId, Query};
+use super::{Api, ApiState, Directory, EventStream, LastEventId, Query};
 use crate::error::ApiError;
 use crate::feed::{Cursor, Filter, Sent};
 use crate::opencode::ids;
@@ -28,7 +27,7 @@ pub(super) struct EventsQuery {
 
 /// The events of all directories, whichever one the request names.
 pub(super) async fn global(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Query(query): Query<EventsQuery>,
     last: LastEventId,
 ) -> Result<EventStream<GlobalEvent>, ApiError> {
@@ -37,7 +36,7 @@ pub(super) async fn global(
 
 /// The events of one directory.
 pub(super) async fn of_directory(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Query(query): Query<EventsQuery>,
     last: LastEventId,

@@ -2,10 +2,8 @@
 //! `.gitignore` names is left out of searches.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
 use ignore::WalkBuilder;
 use leftfold_files::Unread;
 use leftfold_runtime::session_diff::DiffRange;
@@ -13,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, Directory, Query, blocking};
+use super::{Answer, ApiState, Directory, Query, blocking};
 use crate::branches;
 use crate::error::ApiError;
 use crate::shapes::catalog::{FileContent, FileNode, FileSystemEntry, FoundLine, Located, VcsInfo};
@@ -227,17 +225,14 @@ pub(super) async fn content(
 }
 
 /// The branch that is checked out.
-pub(super) async fn vcs(
-    State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
-) -> Answer<Shaped<VcsInfo>> {
+pub(super) async fn vcs(api: ApiState, Directory(directory): Directory) -> Answer<Shaped<VcsInfo>> {
     let branch = blocking(move || Ok(api.branches.for_directory(&directory))).await?;
     Ok(shaped(branches::shown(branch)))
 }
 
 /// The changes of the directory's last session that has changed files.
 pub(super) async fn vcs_diff(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
 ) -> Answer<Shaped<Vec<SnapshotFileDiff>>> {
     let mut changed = api.feed.each(|tree| {

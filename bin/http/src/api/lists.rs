@@ -1,8 +1,5 @@
 //! Lists that the web app and SDKs show: skills, tools with their schemas, sessions of all directories.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use leftfold_runtime::{formatting, session_paths, turn_config};
 use leftfold_store::Head;
 use leftfold_tools::ProjectFolders;
@@ -10,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Api, Directory, GivenDirectory, Query, blocking, config, listed};
+use super::{Answer, ApiState, Directory, GivenDirectory, Query, blocking, config, listed};
 use crate::opencode::ids;
 use crate::shapes::catalog::{FormatterStatus, LSPStatus, Skill, ToolListItem};
 use crate::shapes::session::{GlobalSession, SessionsResponse};
@@ -109,7 +106,7 @@ pub(super) struct SessionsQuery {
 
 /// Sessions of all directories, or of the one that the request names, the last changed first.
 pub(super) async fn sessions(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     GivenDirectory(directory): GivenDirectory,
     Query(query): Query<SessionsQuery>,
 ) -> Answer<Shaped<Vec<GlobalSession>>> {
@@ -150,7 +147,7 @@ pub(super) struct LocatedQuery {
 
 /// Sessions in the form of the second version of the API.
 pub(super) async fn located_sessions(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     GivenDirectory(directory): GivenDirectory,
     Query(query): Query<LocatedQuery>,
 ) -> Answer<Shaped<SessionsResponse>> {

@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::{Path as FilePath, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
-use axum::extract::State;
 use axum::http::Uri;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -24,7 +23,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use super::{Answer, Api, Directory, JsonBody, Path, blocking, config, yes};
+use super::{Answer, Api, ApiState, Directory, JsonBody, Path, blocking, config, yes};
 use crate::error::ApiError;
 use crate::shapes::catalog::{MCPStatus, McpAuthorization, McpSignedOut};
 use crate::shapes::{MapOf, Shaped, shaped};
@@ -105,7 +104,7 @@ pub(super) async fn list(Directory(directory): Directory) -> Answer<Shaped<MapOf
 
 /// Starts an MCP server, also one that is disabled in settings or has failed. `GET /mcp` says whether it fails.
 pub(super) async fn connect(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(name): Path<String>,
 ) -> Answer<bool> {
@@ -114,7 +113,7 @@ pub(super) async fn connect(
 
 /// Ends an MCP server, and starts it no more for prompts.
 pub(super) async fn disconnect(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(name): Path<String>,
 ) -> Answer<bool> {
@@ -155,7 +154,7 @@ fn state(report: ServerReport) -> Value {
 
 /// Adds a server on another machine to the directory until the node ends, and connects to it.
 pub(super) async fn add(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     JsonBody(NewServer { name, config: wanted }): JsonBody<NewServer>,
 ) -> Answer<Shaped<MapOf<MCPStatus>>> {
@@ -350,7 +349,7 @@ async fn finish(
 
 /// Begins a sign-in. The client shows the page.
 pub(super) async fn authorize(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(name): Path<String>,
 ) -> Answer<Shaped<McpAuthorization>> {
@@ -365,7 +364,7 @@ pub(super) async fn authorize(
 
 /// Ends a sign-in with the code that the page has led to.
 pub(super) async fn callback(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(name): Path<String>,
     JsonBody(Code { code }): JsonBody<Code>,
@@ -393,7 +392,7 @@ pub(super) async fn callback(
 
 /// Begins a sign-in and waits for the person. The feed has the page: the server opens no browser.
 pub(super) async fn authenticate(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(name): Path<String>,
 ) -> Answer<Shaped<MCPStatus>> {
@@ -405,7 +404,7 @@ pub(super) async fn authenticate(
 
 /// Removes the stored tokens of a server.
 pub(super) async fn forget(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(name): Path<String>,
 ) -> Answer<Shaped<McpSignedOut>> {

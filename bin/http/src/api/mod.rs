@@ -68,6 +68,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 /// The answer of a handler: a `T` in JSON. `/doc` describes it from the type.
 pub(crate) type Answer<T> = Result<axum::Json<T>, ApiError>;
 
+/// The extractor with which a handler gets the [`Api`].
+pub(crate) type ApiState = extract::State<Arc<Api>>;
+
 /// Everything that requests are answered from.
 #[derive(Debug)]
 pub(crate) struct Api {

@@ -1,10 +1,7 @@
 //! The parts of the OpenAPI document that the types of a handler give: its extractors say what it takes, its result
 //! says how it answers. A handler of other types does not compile in the table of routes.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::NoContent;
 use indexmap::IndexMap;
@@ -12,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Api, Directory, EventStream, GivenDirectory, JsonBody, JsonText, LastEventId, Named,
+    ApiState, Directory, EventStream, GivenDirectory, JsonBody, JsonText, LastEventId, Named,
     NewProject, Path, Query,
 };
 use crate::error::ApiError;
@@ -145,7 +142,7 @@ pub(super) trait Described {
     fn describe(_: &mut Operation<'_>) {}
 }
 
-impl Described for State<Arc<Api>> {}
+impl Described for ApiState {}
 impl<T> Described for Path<T> {}
 
 impl Described for Named {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::StatusCode;
 use futures::stream;
 use leftfold_events::SessionId;
@@ -16,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Answer, Api, BY, EventStream, JsonBody, JsonText, LastEventId, Path, Query, blocking, sessions,
-    yes,
+    Answer, Api, ApiState, BY, EventStream, JsonBody, JsonText, LastEventId, Path, Query, blocking,
+    sessions, yes,
 };
 use crate::error::ApiError;
 use crate::opencode::ids;
@@ -42,13 +41,13 @@ pub(super) struct RunQuery {
 }
 
 /// Sessions, and their totals by day, model and tool.
-pub(super) async fn overview(State(api): State<Arc<Api>>) -> Answer<Shaped<Overview>> {
+pub(super) async fn overview(api: ApiState) -> Answer<Shaped<Overview>> {
     Ok(shaped(blocking(move || api.overview.read(&api.feed)).await?))
 }
 
 /// A block of a run's data. `run` is what a page knows first.
 pub(super) async fn block(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path((session, name)): Path<(String, String)>,
     Query(query): Query<RunQuery>,
 ) -> Result<JsonText<RunBlock>, ApiError> {
@@ -116,7 +115,7 @@ impl Cursor {
 /// Sends the news of a run as server-sent events: `run` adds events, `status` replaces the state of the sessions and
 /// their open questions, and `reload` says that the page knows nothing of this run.
 pub(super) async fn feed(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(session): Path<String>,
     Query(query): Query<RunQuery>,
     LastEventId(last): LastEventId,
@@ -127,8 +126,15 @@ pub(super) async fn feed(
     let cursor = last.or(query.after).and_then(|cursor| Cursor::parse(&cursor));
     let counts = cursor.filter(|cursor| cursor.epoch == run.epoch).map(|cursor| cursor.counts);
     let changed = api.feed.changes(root);
-    let page =
-        PageFeed { api, run, root, counts, changed, status: Value::Null, sent: Instant::now() };
+    let page = PageFeed {
+        api: api.0,
+        run,
+        root,
+        counts,
+        changed,
+        status: Value::Null,
+        sent: Instant::now(),
+    };
     let frames = stream::unfold(Some(page), |page| async move {
         let mut page = page?;
         let frame = page.next().await;
@@ -228,7 +234,7 @@ pub(super) struct AtEvent {
 
 /// A fork of a session with everything up to an event.
 pub(super) async fn fork(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(session): Path<String>,
     JsonBody(AtEvent { at }): JsonBody<AtEvent>,
 ) -> Answer<Shaped<RunFork>> {
@@ -246,7 +252,7 @@ pub(super) struct ToEvent {
 
 /// Restores files and messages to their state before an event.
 pub(super) async fn revert(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(session): Path<String>,
     JsonBody(ToEvent { to }): JsonBody<ToEvent>,
 ) -> Answer<bool> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::NoContent;
 use indexmap::IndexMap;
 use leftfold_actors::Answered;
@@ -21,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::questions::{allow, resume_cut_off};
-use super::{Answer, Api, BY, JsonBody, Named, yes};
+use super::{Answer, Api, ApiState, BY, JsonBody, Named, yes};
 use crate::elsewhere;
 use crate::error::ApiError;
 use crate::opencode::{ProjectedMessage, Projection, ids};
@@ -120,7 +119,7 @@ enum PartInput {
 
 /// Prompts, and answers with the last message of the turn.
 pub(super) async fn prompt(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(body): JsonBody<PromptBody>,
 ) -> Answer<Shaped<MessageWithParts>> {
@@ -130,7 +129,7 @@ pub(super) async fn prompt(
 
 /// Prompts, and answers once the prompt is in the log.
 pub(super) async fn prompt_async(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(body): JsonBody<PromptBody>,
 ) -> Result<NoContent, ApiError> {
@@ -156,7 +155,7 @@ pub(super) struct CommandBody {
 
 /// A slash command is a prompt that begins with its name.
 pub(super) async fn command(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(body): JsonBody<CommandBody>,
 ) -> Answer<Shaped<MessageWithParts>> {
@@ -192,7 +191,7 @@ pub(super) struct ShellBody {
 /// Runs a command line. The model is not asked; it sees the command and its output with the next
 /// prompt. The request itself answers the question of a rule that says `ask`.
 pub(super) async fn shell(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(ShellBody { message, command, agent, model }): JsonBody<ShellBody>,
 ) -> Answer<Shaped<MessageWithParts>> {
@@ -236,7 +235,7 @@ pub(super) struct SummarizeBody {
 
 /// Requests a summary, and waits for the end of its turn.
 pub(super) async fn summarize(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(body): JsonBody<SummarizeBody>,
 ) -> Answer<bool> {
@@ -260,7 +259,7 @@ pub(super) async fn summarize(
 
 /// `/init` as a request of its own.
 pub(super) async fn init(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(body): JsonBody<SummarizeBody>,
 ) -> Answer<bool> {
@@ -277,7 +276,7 @@ pub(super) async fn init(
 }
 
 /// Goes on with a turn that a crash has cut off.
-pub(super) async fn resume(State(api): State<Arc<Api>>, Named(session): Named) -> Answer<bool> {
+pub(super) async fn resume(api: ApiState, Named(session): Named) -> Answer<bool> {
     let client = api.client(session).await?;
     resume_cut_off(&api, session, &client).await?;
     yes()

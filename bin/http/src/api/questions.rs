@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use leftfold_actors::{Answered, QuestionReply};
 use leftfold_events::SessionId;
 use leftfold_events::event::Answer as Reply;
@@ -15,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Answer, Api, BY, JsonBody, Path, yes};
+use super::{Answer, Api, ApiState, BY, JsonBody, Path, yes};
 use crate::error::ApiError;
 use crate::shapes::session::{PermissionRequest, QuestionRequest};
 use crate::shapes::{Shaped, shaped};
@@ -26,13 +25,11 @@ const NO_QUESTION: &str = "QuestionNotFoundError";
 /// How long a turn that goes on may take to begin.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn permissions(
-    State(api): State<Arc<Api>>,
-) -> Answer<Shaped<Vec<PermissionRequest>>> {
+pub(super) async fn permissions(api: ApiState) -> Answer<Shaped<Vec<PermissionRequest>>> {
     Ok(shaped(open(&api, "permission.asked")))
 }
 
-pub(super) async fn questions(State(api): State<Arc<Api>>) -> Answer<Shaped<Vec<QuestionRequest>>> {
+pub(super) async fn questions(api: ApiState) -> Answer<Shaped<Vec<QuestionRequest>>> {
     Ok(shaped(open(&api, "question.asked")))
 }
 
@@ -51,7 +48,7 @@ pub(super) struct PermissionReply {
 }
 
 pub(super) async fn permission(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(request): Path<String>,
     JsonBody(PermissionReply { reply, message }): JsonBody<PermissionReply>,
 ) -> Answer<bool> {
@@ -77,7 +74,7 @@ pub(super) struct PermissionResponse {
 
 /// The form of the first version of the API, which names the session too.
 pub(super) async fn respond(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path((_, request)): Path<(String, String)>,
     JsonBody(PermissionResponse { response }): JsonBody<PermissionResponse>,
 ) -> Answer<bool> {
@@ -92,7 +89,7 @@ pub(super) struct Answers {
 }
 
 pub(super) async fn reply(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(request): Path<String>,
     JsonBody(Answers { answers }): JsonBody<Answers>,
 ) -> Answer<bool> {
@@ -100,10 +97,7 @@ pub(super) async fn reply(
     answer(&api, &request, client::reply(Some(text), BY), NO_QUESTION).await
 }
 
-pub(super) async fn reject(
-    State(api): State<Arc<Api>>,
-    Path(request): Path<String>,
-) -> Answer<bool> {
+pub(super) async fn reject(api: ApiState, Path(request): Path<String>) -> Answer<bool> {
     answer(&api, &request, client::reply(None, BY), NO_QUESTION).await
 }
 

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::openapi::{Answers, Described, Documented, Effect, Operation};
@@ -75,7 +76,8 @@ impl Method {
 }
 
 /// The first client that needs a route.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Group {
     /// `opencode attach` and `opencode run --attach`
     Terminal,
@@ -84,17 +86,6 @@ enum Group {
     Web,
     /// Leftfold's own.
     Leftfold,
-}
-
-impl Group {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Terminal => "terminal",
-            Self::Sdk => "sdk",
-            Self::Web => "web",
-            Self::Leftfold => "leftfold",
-        }
-    }
 }
 
 fn route<H, T>(
@@ -327,7 +318,7 @@ impl Route {
         self.failures.iter().for_each(|failure| operation.fails(*failure));
         let mut object = operation.object();
         object.insert("operationId".to_owned(), self.id.into());
-        object.insert("tags".to_owned(), json!([self.group.name()]));
+        object.insert("tags".to_owned(), json!([self.group]));
         object.into()
     }
 }

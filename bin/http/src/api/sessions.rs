@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use leftfold_events::event::{ModelRef, SessionChoices};
 use leftfold_events::rules::Rule;
@@ -19,7 +18,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Api, BY, Directory, JsonBody, Named, NewProject, Path, Query, blocking, listed, yes,
+    Answer, Api, ApiState, BY, Directory, JsonBody, Named, NewProject, Path, Query, blocking,
+    listed, yes,
 };
 use crate::error::ApiError;
 use crate::opencode::{Projection, ids};
@@ -43,7 +43,7 @@ pub(super) struct ListQuery {
 
 /// The sessions of a directory or project, the last changed first.
 pub(super) async fn list(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Query(query): Query<ListQuery>,
 ) -> Answer<Shaped<Vec<Session>>> {
@@ -65,7 +65,7 @@ pub(super) async fn list(
 }
 
 /// The status of every session that is not idle.
-pub(super) async fn statuses(State(api): State<Arc<Api>>) -> Answer<Shaped<MapOf<SessionStatus>>> {
+pub(super) async fn statuses(api: ApiState) -> Answer<Shaped<MapOf<SessionStatus>>> {
     let statuses = blocking(move || Ok(api.feed.statuses())).await?;
     let named = statuses.into_iter().map(|(id, status)| (ids::of_session(id), status));
     Ok(shaped(Value::Object(named.collect())))
@@ -92,7 +92,7 @@ pub(super) struct SessionModel {
 
 /// A new session, which is in the log before the answer.
 pub(super) async fn create(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     NewProject(project): NewProject,
     JsonBody(wanted): JsonBody<NewSession>,
 ) -> Answer<Shaped<Session>> {
@@ -120,10 +120,7 @@ pub(super) async fn create(
     Ok(shaped(info.await?))
 }
 
-pub(super) async fn one(
-    State(api): State<Arc<Api>>,
-    Named(session): Named,
-) -> Answer<Shaped<Session>> {
+pub(super) async fn one(api: ApiState, Named(session): Named) -> Answer<Shaped<Session>> {
     info(&api, session)
 }
 
@@ -153,7 +150,7 @@ pub(super) struct ChangedTime {
 }
 
 pub(super) async fn change(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(Changes { title, permission, time }): JsonBody<Changes>,
 ) -> Answer<Shaped<Session>> {
@@ -192,16 +189,13 @@ async fn seen(api: &Arc<Api>, session: SessionId) -> Result<(), ApiError> {
     api.feed.when(session, |tree| (tree.seq(session) >= end).then_some(())).await
 }
 
-pub(super) async fn remove(State(api): State<Arc<Api>>, Named(session): Named) -> Answer<bool> {
+pub(super) async fn remove(api: ApiState, Named(session): Named) -> Answer<bool> {
     must_rest(&api, session)?;
     api.remove(session).await?;
     yes()
 }
 
-pub(super) async fn children(
-    State(api): State<Arc<Api>>,
-    Named(session): Named,
-) -> Answer<Shaped<Vec<Session>>> {
+pub(super) async fn children(api: ApiState, Named(session): Named) -> Answer<Shaped<Vec<Session>>> {
     let parent = ids::of_session(session);
     let children = api.feed.with(session, |tree| {
         let known = tree.sessions().map(|(_, known)| known.info());
@@ -210,10 +204,7 @@ pub(super) async fn children(
     Ok(shaped(json!(children.unwrap_or_default())))
 }
 
-pub(super) async fn todo(
-    State(api): State<Arc<Api>>,
-    Named(session): Named,
-) -> Answer<Shaped<Vec<Todo>>> {
+pub(super) async fn todo(api: ApiState, Named(session): Named) -> Answer<Shaped<Vec<Todo>>> {
     Ok(shaped(api.feed.with(session, |tree| tree.todos(session)).unwrap_or_default()))
 }
 
@@ -226,7 +217,7 @@ pub(super) struct DiffQuery {
 
 /// The changes of the session to files, as `leftfold diff` shows them.
 pub(super) async fn diff(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     Query(DiffQuery { message }): Query<DiffQuery>,
 ) -> Answer<Shaped<Vec<SnapshotFileDiff>>> {
@@ -279,7 +270,7 @@ pub(super) struct Page {
 
 /// Messages in ascending order. If there are earlier ones, a header has the cursor for them.
 pub(super) async fn messages(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     Query(page): Query<Page>,
 ) -> Result<(HeaderMap, Json<Shaped<Vec<MessageWithParts>>>), ApiError> {
@@ -309,7 +300,7 @@ pub(super) async fn messages(
 }
 
 pub(super) async fn message(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     Path((_, message)): Path<(String, String)>,
 ) -> Answer<Shaped<MessageWithParts>> {
@@ -321,7 +312,7 @@ pub(super) async fn message(
 
 /// Refuses: no event of a log is removed, and clients would see the message again.
 pub(super) async fn remove_message(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     Path((_, message)): Path<(String, String)>,
 ) -> Answer<bool> {
@@ -334,7 +325,7 @@ pub(super) async fn remove_message(
 
 /// Refuses to change or remove a part, as for messages.
 pub(super) async fn change_part<T>(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     Path((_, message, part)): Path<(String, String, String)>,
 ) -> Answer<Shaped<T>> {
@@ -349,7 +340,7 @@ pub(super) async fn change_part<T>(
 }
 
 /// Ends the turn. True also if there is none.
-pub(super) async fn abort(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer<bool> {
+pub(super) async fn abort(api: ApiState, Path(id): Path<String>) -> Answer<bool> {
     let feed = Arc::clone(&api.feed);
     let busy = blocking(move || {
         let is_busy = |session: &SessionId| {
@@ -374,7 +365,7 @@ pub(super) struct ForkAt {
 
 /// A fork of the whole session, or of everything before a message.
 pub(super) async fn fork(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(ForkAt { message }): JsonBody<ForkAt>,
 ) -> Answer<Shaped<Session>> {
@@ -395,7 +386,7 @@ pub(super) async fn fork(
             Ok(Project::for_session(&place)?.anew())
         };
         let project = blocking(of_session).await?;
-        return create(State(api), NewProject(project), JsonBody(NewSession::default())).await;
+        return create(api, NewProject(project), JsonBody(NewSession::default())).await;
     }
     let all: Arc<dyn socket::Sessions> = api.sessions.clone();
     let fork = socket::fork_as(all, (BY, None), session, at).await?;
@@ -420,7 +411,7 @@ pub(super) struct RevertTo {
 }
 
 pub(super) async fn revert(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Named(session): Named,
     JsonBody(RevertTo { message, part }): JsonBody<RevertTo>,
 ) -> Answer<Shaped<Session>> {
@@ -435,10 +426,7 @@ pub(super) async fn revert(
     reverted(&api, session, Some(to)).await
 }
 
-pub(super) async fn unrevert(
-    State(api): State<Arc<Api>>,
-    Named(session): Named,
-) -> Answer<Shaped<Session>> {
+pub(super) async fn unrevert(api: ApiState, Named(session): Named) -> Answer<Shaped<Session>> {
     reverted(&api, session, None).await
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path as FilePath;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use axum::extract::State;
 use leftfold_plugins::{Plugins, SignInKind, SignInOffer, StartedSignIn};
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::sign_in::{self, Elsewhere, Method, SignIn};
@@ -17,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Answer, Api, Directory, JsonBody, Path, yes};
+use super::{Answer, Api, ApiState, Directory, JsonBody, Path, yes};
 use crate::error::ApiError;
 use crate::shapes::catalog::{ProviderAuthAuthorization, ProviderAuthMethod};
 use crate::shapes::{MapOf, Shaped, shaped};
@@ -140,7 +139,7 @@ fn described(row: &SignIn, method: Method) -> Value {
 
 /// Begins a sign-in in the place of an earlier one.
 pub(super) async fn authorize(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     Path(provider): Path<String>,
     JsonBody(Authorize { method, inputs }): JsonBody<Authorize>,
@@ -221,7 +220,7 @@ fn no_sign_in() -> ApiError {
 
 /// Waits for the end of the sign-in that was begun.
 pub(super) async fn callback(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(provider): Path<String>,
     JsonBody(Callback { code, .. }): JsonBody<Callback>,
 ) -> Answer<bool> {

@@ -19,7 +19,7 @@ use anyhow::Context;
 use axum::Json;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -36,7 +36,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 use tokio::sync::{Semaphore, watch};
 
-use super::{Answer, Api, Directory, JsonBody, Path, Query, yes};
+use super::{Answer, Api, ApiState, Directory, JsonBody, Path, Query, yes};
 use crate::error::ApiError;
 use crate::shapes::catalog::{Pty, PtyTicketConnectToken, Shell};
 use crate::shapes::{Shaped, shaped};
@@ -288,10 +288,7 @@ fn usable_shells() -> impl Iterator<Item = String> {
     all.into_iter().filter(is_program)
 }
 
-pub(super) async fn list(
-    State(api): State<Arc<Api>>,
-    Directory(directory): Directory,
-) -> Json<Vec<Pty>> {
+pub(super) async fn list(api: ApiState, Directory(directory): Directory) -> Json<Vec<Pty>> {
     let running = lock(&api.terminals.running);
     let here = running.values().filter(|terminal| terminal.directory == directory);
     Json(here.map(|terminal| lock(&terminal.info).clone()).collect())
@@ -346,7 +343,7 @@ fn is_private(name: &str) -> bool {
 }
 
 pub(super) async fn create(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
     JsonBody(wanted): JsonBody<Create>,
 ) -> Answer<Pty> {
@@ -413,7 +410,7 @@ pub(super) async fn create(
     };
     let shown = lock(&terminal.info).clone();
     announce(&api, &terminal, "pty.created", json!({ "info": shown }));
-    tokio::spawn(supervise(api, terminal, child, processes, output));
+    tokio::spawn(supervise(api.0, terminal, child, processes, output));
     Ok(Json(shown))
 }
 
@@ -477,7 +474,7 @@ async fn collect(terminal: Arc<Terminal>, mut pty: OwnedReadPty) {
     }
 }
 
-pub(super) async fn one(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer<Pty> {
+pub(super) async fn one(api: ApiState, Path(id): Path<String>) -> Answer<Pty> {
     let terminal = api.terminals.find(&id)?;
     let shown = lock(&terminal.info).clone();
     Ok(Json(shown))
@@ -498,7 +495,7 @@ struct Size {
 }
 
 pub(super) async fn change(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(id): Path<String>,
     JsonBody(Change { title, size }): JsonBody<Change>,
 ) -> Answer<Pty> {
@@ -527,7 +524,7 @@ pub(super) async fn change(
 }
 
 /// Answers when the terminal's processes are gone.
-pub(super) async fn remove(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Answer<bool> {
+pub(super) async fn remove(api: ApiState, Path(id): Path<String>) -> Answer<bool> {
     let terminal = api.terminals.find(&id)?;
     terminal.state.send_if_modified(|stage| {
         let is_running = *stage == Stage::Running;
@@ -544,7 +541,7 @@ pub(super) async fn remove(State(api): State<Arc<Api>>, Path(id): Path<String>) 
 
 /// A ticket for a client that cannot send the password with its WebSocket.
 pub(super) async fn ticket(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(id): Path<String>,
     AsksForTicket(asks): AsksForTicket,
 ) -> Answer<Shaped<PtyTicketConnectToken>> {
@@ -564,7 +561,7 @@ pub(super) struct Connect {
 }
 
 pub(super) async fn connect(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Path(id): Path<String>,
     Query(Connect { cursor, ticket }): Query<Connect>,
     OnlyTicket(needs_ticket): OnlyTicket,

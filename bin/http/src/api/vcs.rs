@@ -1,13 +1,10 @@
 //! The files that differ from git's last commit, and new repositories.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use leftfold_runtime::working_tree::{self, ChangedPath, changed};
 use serde_json::{Value, json};
 
 use super::config::project_at;
-use super::{Answer, Api, Directory};
+use super::{Answer, ApiState, Directory};
 use crate::error::ApiError;
 use crate::shapes::catalog::{File, Project, VcsFileStatus};
 use crate::shapes::{Shaped, shaped};
@@ -24,7 +21,7 @@ pub(super) async fn files(Directory(directory): Directory) -> Answer<Shaped<Vec<
 
 /// Makes the directory a repository, unless it is in one.
 pub(super) async fn init(
-    State(api): State<Arc<Api>>,
+    api: ApiState,
     Directory(directory): Directory,
 ) -> Answer<Shaped<Project>> {
     let made = working_tree::init(&directory).await?;

@@ -37,54 +37,37 @@ unions! {
         | ForbiddenError | UnknownError;
 }
 
-/// A failure that a route has a status of its own for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Failure {
-    BadRequest,
-    NotFound,
-    NoPermission,
-    NoQuestion,
-    NoTerminal,
-    NoServer,
-    NoSignIn,
-    TerminalForbidden,
-    Busy,
-    /// The page knows another run.
-    Stale,
-    QuotaReached,
-    NotSupported,
+/// The failures, each with its status and the type of its body.
+macro_rules! failures {
+    ($($(#[doc = $doc:literal])* $name:ident $status:ident $body:ident;)*) => {
+        /// A failure that a route has a status of its own for.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Failure { $($(#[doc = $doc])* $name,)* }
+
+        impl Failure {
+            pub(crate) fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            pub(crate) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
+                match self { $(Self::$name => generator.subschema_for::<$body>(),)* }
+            }
+        }
+    };
 }
 
-impl Failure {
-    pub(crate) fn status(self) -> StatusCode {
-        match self {
-            Self::BadRequest | Self::NoSignIn => StatusCode::BAD_REQUEST,
-            Self::NotFound
-            | Self::NoPermission
-            | Self::NoQuestion
-            | Self::NoTerminal
-            | Self::NoServer => StatusCode::NOT_FOUND,
-            Self::TerminalForbidden => StatusCode::FORBIDDEN,
-            Self::Busy | Self::Stale => StatusCode::CONFLICT,
-            Self::QuotaReached => StatusCode::TOO_MANY_REQUESTS,
-            Self::NotSupported => StatusCode::NOT_IMPLEMENTED,
-        }
-    }
-
-    pub(crate) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
-        match self {
-            Self::BadRequest => generator.subschema_for::<BadRequestError>(),
-            Self::NotFound => generator.subschema_for::<NotFoundError>(),
-            Self::NoPermission => generator.subschema_for::<PermissionNotFoundError>(),
-            Self::NoQuestion => generator.subschema_for::<QuestionNotFoundError>(),
-            Self::NoTerminal => generator.subschema_for::<PtyNotFoundError>(),
-            Self::NoServer => generator.subschema_for::<McpServerNotFoundError>(),
-            Self::NoSignIn => generator.subschema_for::<McpUnsupportedOAuthError>(),
-            Self::TerminalForbidden => generator.subschema_for::<PtyForbiddenError>(),
-            Self::Busy => generator.subschema_for::<SessionBusyError>(),
-            Self::Stale => generator.subschema_for::<ForbiddenError>(),
-            Self::QuotaReached => generator.subschema_for::<QuotaReachedError>(),
-            Self::NotSupported => generator.subschema_for::<NotSupportedError>(),
-        }
-    }
+failures! {
+    BadRequest BAD_REQUEST BadRequestError;
+    NotFound NOT_FOUND NotFoundError;
+    NoPermission NOT_FOUND PermissionNotFoundError;
+    NoQuestion NOT_FOUND QuestionNotFoundError;
+    NoTerminal NOT_FOUND PtyNotFoundError;
+    NoServer NOT_FOUND McpServerNotFoundError;
+    NoSignIn BAD_REQUEST McpUnsupportedOAuthError;
+    TerminalForbidden FORBIDDEN PtyForbiddenError;
+    Busy CONFLICT SessionBusyError;
+    /// The page knows another run.
+    Stale CONFLICT ForbiddenError;
+    QuotaReached TOO_MANY_REQUESTS QuotaReachedError;
+    NotSupported NOT_IMPLEMENTED NotSupportedError;
 }
