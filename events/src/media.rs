@@ -1,4 +1,4 @@
-//! Images that APIs refuse. Their headers are read; no picture is decoded.
+//! Types of images and documents, and images that APIs refuse. Their headers are read; no picture is decoded.
 
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
@@ -28,6 +28,20 @@ const GIF_HEAD: usize = 13;
 
 /// Bytes that hold the header of any other image.
 const HEAD: usize = 64;
+
+pub const PDF: &str = "application/pdf";
+
+/// The media type of a file that models can see, by its first bytes. `None` for other files.
+pub fn type_of(head: &[u8]) -> Option<&'static str> {
+    Some(match head {
+        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
+        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+        [b'%', b'P', b'D', b'F', b'-', ..] => PDF,
+        _ => return None,
+    })
+}
 
 /// Why an API would refuse the image. `None` if it would not, if nothing is known about it, or if it is no image.
 pub fn unfit(mime: &str, base64: &str, max_side: u32) -> Option<String> {

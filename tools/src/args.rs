@@ -41,28 +41,32 @@ fn make_schema<T: JsonSchema>() -> Json {
     Json::from_value(&schema)
 }
 
-/// Drops what several APIs refuse: number formats, and `null` beside the real type (an optional
-/// argument can be left out instead).
 fn simplify(schema: &mut Value) {
     match schema {
-        Value::Object(map) => {
-            if map.get("format").is_some_and(Value::is_string) {
-                map.remove("format");
-            }
-            if map.get("default").is_some_and(Value::is_null) {
-                map.remove("default");
-            }
-            if let Some(Value::Array(types)) = map.get_mut("type") {
-                types.retain(|t| t != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    map.insert("type".to_owned(), only);
-                }
-            }
-            map.values_mut().for_each(simplify);
+        Value::Object(members) => {
+            simplify_members(members);
+            members.values_mut().for_each(simplify);
         }
         Value::Array(items) => items.iter_mut().for_each(simplify),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Drops members of a schema that several APIs refuse: number formats, and `null` beside the real type (an optional argument
+/// can be left out instead).
+pub fn simplify_members(schema: &mut Map<String, Value>) {
+    if schema.get("format").is_some_and(Value::is_string) {
+        schema.remove("format");
+    }
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
     }
 }
 

@@ -109,6 +109,7 @@ pub static TOOLS: &[&dyn Tool] = &[
 
 #[doc(hidden)]
 pub use apply_patch::dry_run as dry_run_patch;
+pub use args::simplify_members;
 pub use bash::{
     IN_SANDBOX as BASH_IN_SANDBOX, about_shell as bash_about_shell,
     schema_in_sandbox as bash_schema_in_sandbox,

@@ -1,7 +1,7 @@
 //! Recognises images and PDFs, which models see as attachments.
 
 use base64::Engine as _;
-use leftfold_events::media::{BASE64, MAX_IMAGE_BASE64};
+use leftfold_events::media::{self, BASE64, MAX_IMAGE_BASE64};
 
 /// Largest image file in bytes; the APIs accept no more base64.
 const MAX_IMAGE: u64 = (MAX_IMAGE_BASE64 / 4 * 3) as u64;
@@ -19,15 +19,8 @@ pub struct Media {
 
 /// Recognises the type. `None` for files that models cannot see.
 pub fn recognise(sample: &[u8]) -> Option<Media> {
-    let mime = match sample {
-        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-        [b'%', b'P', b'D', b'F', b'-', ..] => "application/pdf",
-        _ => return None,
-    };
-    let max = if mime == "application/pdf" { MAX_PDF } else { MAX_IMAGE };
+    let mime = media::type_of(sample)?;
+    let max = if mime == media::PDF { MAX_PDF } else { MAX_IMAGE };
     Some(Media { mime, max })
 }
 

@@ -165,17 +165,7 @@ fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             map.retain(|key, _| !key.starts_with("x-"));
-            map.remove("format");
-            if map.get("default").is_some_and(|default| default.is_null()) {
-                map.remove("default");
-            }
-            if let Some(Value::Array(types)) = map.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = types.as_slice() {
-                    let only = only.clone();
-                    map.insert("type".to_owned(), only);
-                }
-            }
+            leftfold_tools::simplify_members(map);
             if let Some(Value::Array(values)) = map.get_mut("enum") {
                 values.retain(|value| !value.is_null());
             }

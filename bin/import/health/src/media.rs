@@ -2,6 +2,7 @@
 //! reads headers only, and decodes no picture.
 
 use base64::Engine as _;
+pub(crate) use leftfold_events::media::PDF;
 use leftfold_events::media::{self, BASE64};
 
 /// Limits of an API for the media of one request.
@@ -29,8 +30,6 @@ pub(crate) const OPENAI: Limits =
 /// Bytes of base64 of a document.
 const LONGEST_DOCUMENT: usize = 32 << 20;
 
-pub(crate) const PDF: &str = "application/pdf";
-
 /// A fault of an image or a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -52,7 +51,7 @@ pub(crate) fn judge(mime: &str, base64: &str, limits: &Limits) -> Result<u32, Fa
         let size = format!("{} in base64, limit {}", mebibytes(base64.len()), mebibytes(most));
         return Err(Fault::Unusable(size));
     }
-    let Some(is) = type_of(&head) else {
+    let Some(is) = media::type_of(&head) else {
         return unusable("neither PNG, JPEG, GIF, WebP nor PDF");
     };
     let side = match is {
@@ -77,17 +76,6 @@ fn mebibytes(bytes: usize) -> String {
         0 => format!("{} MiB", tenths / 10),
         rest => format!("{}.{rest} MiB", tenths / 10),
     }
-}
-
-fn type_of(head: &[u8]) -> Option<&'static str> {
-    Some(match head {
-        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => "image/png",
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "image/gif",
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-        [b'%', b'P', b'D', b'F', ..] => PDF,
-        _ => return None,
-    })
 }
 
 /// Whether a text is base64 with its padding.
