@@ -210,56 +210,58 @@ const ASSIGNMENTS: &[&str] = &[];
 /// The largest of these files that is read, in bytes. A larger one is hidden.
 const MAX_SETTINGS: u64 = 1 << 20;
 
-/// Variables that name a file or a folder with keys, or several, and what lies in the folder, if not all of it.
-const KEYS_BY_VARIABLE: &[(&str, &[&str])] = &[
-    ("ANSIBLE_VAULT_PASSWORD_FILE", WHOLE),
-    ("AWS_CONFIG_FILE", WHOLE),
-    ("AZURE_CONFIG_DIR", WHOLE),
-    ("BOTO_CONFIG", WHOLE),
-    ("CARGO_HOME", &["credentials", "credentials.toml"]),
-    ("CLAUDE_CONFIG_DIR", WHOLE),
-    ("CLOUDSDK_CONFIG", WHOLE),
-    ("CODEX_HOME", WHOLE),
-    ("COMPOSER_HOME", &["auth.json"]),
-    ("CURL_HOME", &[".curlrc", ".netrc"]),
-    ("DATABRICKS_CONFIG_FILE", WHOLE),
-    ("DOCKER_CONFIG", WHOLE),
-    ("GH_CONFIG_DIR", WHOLE),
-    ("GLAB_CONFIG_DIR", WHOLE),
-    ("GNUPGHOME", WHOLE),
-    ("GRADLE_USER_HOME", &["gradle.properties"]),
-    ("HELM_REGISTRY_CONFIG", WHOLE),
-    ("HELM_REPOSITORY_CONFIG", WHOLE),
-    ("HF_HOME", &["stored_tokens", "token"]),
-    ("HISTFILE", WHOLE),
-    ("KRB5CCNAME", WHOLE),
-    ("KRB5_KTNAME", WHOLE),
-    ("KUBECONFIG", WHOLE),
-    ("MYSQL_HISTFILE", WHOLE),
-    ("MYSQL_TEST_LOGIN_FILE", WHOLE),
-    ("NETRC", WHOLE),
-    ("NODE_REPL_HISTORY", WHOLE),
-    ("NPM_CONFIG_USERCONFIG", WHOLE),
-    ("OCI_CLI_CONFIG_FILE", WHOLE),
-    ("OCI_CONFIG_FILE", WHOLE),
-    ("PASSWORD_STORE_DIR", WHOLE),
-    ("PGPASSFILE", WHOLE),
-    ("PGSERVICEFILE", WHOLE),
-    ("PGSSLKEY", WHOLE),
-    ("PSQL_HISTORY", WHOLE),
-    ("PULUMI_HOME", WHOLE),
-    ("PYTHON_HISTORY", WHOLE),
-    ("RCLONE_CONFIG", WHOLE),
-    ("REGISTRY_AUTH_FILE", WHOLE),
-    ("SNOWFLAKE_HOME", WHOLE),
-    ("SQLITE_HISTORY", WHOLE),
-    ("TALOSCONFIG", WHOLE),
-    ("TF_CLI_CONFIG_FILE", WHOLE),
-    ("XAUTHORITY", WHOLE),
-    ("npm_config_userconfig", WHOLE),
+/// Variables that name a file or a folder with keys, or several.
+const KEYS_BY_VARIABLE: &[&str] = &[
+    "ANSIBLE_VAULT_PASSWORD_FILE",
+    "AWS_CONFIG_FILE",
+    "AZURE_CONFIG_DIR",
+    "BOTO_CONFIG",
+    "CLAUDE_CONFIG_DIR",
+    "CLOUDSDK_CONFIG",
+    "CODEX_HOME",
+    "DATABRICKS_CONFIG_FILE",
+    "DOCKER_CONFIG",
+    "GH_CONFIG_DIR",
+    "GLAB_CONFIG_DIR",
+    "GNUPGHOME",
+    "HELM_REGISTRY_CONFIG",
+    "HELM_REPOSITORY_CONFIG",
+    "HISTFILE",
+    "KRB5CCNAME",
+    "KRB5_KTNAME",
+    "KUBECONFIG",
+    "MYSQL_HISTFILE",
+    "MYSQL_TEST_LOGIN_FILE",
+    "NETRC",
+    "NODE_REPL_HISTORY",
+    "NPM_CONFIG_USERCONFIG",
+    "OCI_CLI_CONFIG_FILE",
+    "OCI_CONFIG_FILE",
+    "PASSWORD_STORE_DIR",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "PGSSLKEY",
+    "PSQL_HISTORY",
+    "PULUMI_HOME",
+    "PYTHON_HISTORY",
+    "RCLONE_CONFIG",
+    "REGISTRY_AUTH_FILE",
+    "SNOWFLAKE_HOME",
+    "SQLITE_HISTORY",
+    "TALOSCONFIG",
+    "TF_CLI_CONFIG_FILE",
+    "XAUTHORITY",
+    "npm_config_userconfig",
 ];
 
-const WHOLE: &[&str] = &[""];
+/// Variables that name a folder in which these hold keys.
+const KEYS_BELOW_VARIABLE: &[(&str, &[&str])] = &[
+    ("CARGO_HOME", &["credentials", "credentials.toml"]),
+    ("COMPOSER_HOME", &["auth.json"]),
+    ("CURL_HOME", &[".curlrc", ".netrc"]),
+    ("GRADLE_USER_HOME", &["gradle.properties"]),
+    ("HF_HOME", &["stored_tokens", "token"]),
+];
 
 /// Files of the machine that only root reads, for a node that runs as root.
 const KEYS_OF_MACHINE: &[&str] = &[
@@ -605,9 +607,9 @@ fn by_variable(home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for (name, value) in std::env::vars_os() {
         let Some(name) = name.to_str() else { continue };
-        let inner = match KEYS_BY_VARIABLE.iter().find(|(variable, _)| *variable == name) {
-            Some((_, inner)) => *inner,
-            None if is_credential(name) => WHOLE,
+        let inner: &[&str] = match KEYS_BELOW_VARIABLE.iter().find(|(below, _)| *below == name) {
+            Some((_, inner)) => inner,
+            None if KEYS_BY_VARIABLE.contains(&name) || is_credential(name) => &[""],
             None => continue,
         };
         // `FILE:` stands before a path of Kerberos

@@ -15,6 +15,18 @@ use crate::parts::{AnswerPart, AnswerParts, bare_error, is_model_fault, reported
 use crate::stream::{self, EventQueue, StreamEvent};
 use leftfold_framing::sse::SseEvent;
 
+/// The reasons for an end by which an answer was blocked.
+const BLOCKED: &[&str] = &[
+    "SAFETY",
+    "RECITATION",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+];
+
 #[derive(Debug)]
 pub(crate) struct Decoder {
     provider: String,
@@ -166,16 +178,7 @@ impl Decoder {
             Some("STOP") if self.calls > 0 => Finish::ToolCalls,
             Some("STOP") => Finish::Stop,
             Some("MAX_TOKENS") => Finish::Length,
-            Some(
-                "SAFETY"
-                | "RECITATION"
-                | "BLOCKLIST"
-                | "PROHIBITED_CONTENT"
-                | "SPII"
-                | "IMAGE_SAFETY"
-                | "IMAGE_PROHIBITED_CONTENT"
-                | "IMAGE_RECITATION",
-            ) => Finish::ContentFilter,
+            Some(reason) if BLOCKED.contains(&reason) => Finish::ContentFilter,
             Some("MISSING_THOUGHT_SIGNATURE") => Finish::Error,
             Some(_) => Finish::Other,
         };

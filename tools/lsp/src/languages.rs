@@ -2,59 +2,63 @@
 
 use std::path::Path;
 
-/// The identifiers, each with the ends of names that it is for.
+/// The identifiers that are also the only ends of names that they are for.
+const LIKE_THEIR_ENDS: &[&str] = &[
+    "astro",
+    "css",
+    "dart",
+    "dockerfile",
+    "gleam",
+    "go",
+    "java",
+    "json",
+    "jsonc",
+    "less",
+    "lua",
+    "nix",
+    "php",
+    "prisma",
+    "scala",
+    "scss",
+    "sql",
+    "svelte",
+    "swift",
+    "vue",
+];
+
+/// The other identifiers, each with the ends of names that it is for.
 const LANGUAGES: &[(&str, &[&str])] = &[
-    ("astro", &["astro"]),
     ("bibtex", &["bib", "bibtex"]),
     ("c", &["c", "h"]),
     ("clojure", &["clj", "cljs", "cljc", "edn"]),
     ("cpp", &["cpp", "cxx", "cc", "c++", "hpp", "hh", "hxx", "h++"]),
     ("csharp", &["cs", "csx"]),
-    ("css", &["css"]),
-    ("dart", &["dart"]),
-    ("dockerfile", &["dockerfile"]),
     ("elixir", &["ex", "exs"]),
     ("erlang", &["erl", "hrl"]),
     ("fsharp", &["fs", "fsi", "fsx", "fsscript"]),
-    ("gleam", &["gleam"]),
-    ("go", &["go"]),
     ("graphql", &["graphql", "gql"]),
     ("haskell", &["hs", "lhs"]),
     ("html", &["html", "htm"]),
-    ("java", &["java"]),
     ("javascript", &["js", "mjs", "cjs"]),
     ("javascriptreact", &["jsx"]),
-    ("json", &["json"]),
-    ("jsonc", &["jsonc"]),
     ("julia", &["jl"]),
     ("kotlin", &["kt", "kts"]),
     ("latex", &["tex"]),
-    ("less", &["less"]),
-    ("lua", &["lua"]),
     ("markdown", &["md", "markdown"]),
-    ("nix", &["nix"]),
     ("objective-c", &["m", "objc"]),
     ("objective-cpp", &["mm", "objcpp"]),
     ("ocaml", &["ml", "mli"]),
     ("perl", &["pl", "pm"]),
-    ("php", &["php"]),
-    ("prisma", &["prisma"]),
     ("python", &["py", "pyi"]),
     ("r", &["r", "R"]),
     ("ruby", &["rb", "rake", "gemspec", "ru"]),
     ("rust", &["rs"]),
-    ("scala", &["scala"]),
-    ("scss", &["scss"]),
     ("shellscript", &["sh", "bash", "zsh", "ksh"]),
-    ("sql", &["sql"]),
-    ("svelte", &["svelte"]),
-    ("swift", &["swift"]),
     ("terraform", &["tf"]),
     ("terraform-vars", &["tfvars"]),
     ("typescript", &["ts", "mts", "cts"]),
     ("typescriptreact", &["tsx"]),
     ("typst", &["typ", "typc"]),
-    ("vue", &["vue"]),
     ("xml", &["xml", "xsl"]),
     ("yaml", &["yaml", "yml"]),
     ("zig", &["zig", "zon"]),
@@ -70,5 +74,6 @@ pub(crate) fn for_path(path: &Path) -> &'static str {
     }
     let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
     let known = LANGUAGES.iter().find(|(_, ends)| ends.contains(&end));
-    known.map_or("plaintext", |(language, _)| language)
+    let alike = LIKE_THEIR_ENDS.iter().find(|language| **language == end);
+    known.map(|(language, _)| language).or(alike).copied().unwrap_or("plaintext")
 }

@@ -206,6 +206,28 @@ pub(crate) fn inner(words: &[Word]) -> Vec<Inner> {
     }
 }
 
+/// Options before the subcommand that decide nothing.
+const FLAGS: &[&str] = &[
+    "-P",
+    "--no-pager",
+    "--no-replace-objects",
+    "--no-lazy-fetch",
+    "--no-advice",
+    "--no-optional-locks",
+    "--literal-pathspecs",
+    "--glob-pathspecs",
+    "--noglob-pathspecs",
+    "--icase-pathspecs",
+    "--version",
+    "-v",
+    "--exec-path",
+    "--html-path",
+    "--man-path",
+    "--info-path",
+    "-h",
+    "--help",
+];
+
 /// Where the subcommand stands; `None` if an option before it decides what runs.
 pub(crate) fn globals(words: &[Word]) -> Option<usize> {
     let mut at = 0;
@@ -222,26 +244,7 @@ pub(crate) fn globals(words: &[Word]) -> Option<usize> {
                     .then_some(())?;
                 at += 2;
             }
-            Some(
-                "-P"
-                | "--no-pager"
-                | "--no-replace-objects"
-                | "--no-lazy-fetch"
-                | "--no-advice"
-                | "--no-optional-locks"
-                | "--literal-pathspecs"
-                | "--glob-pathspecs"
-                | "--noglob-pathspecs"
-                | "--icase-pathspecs"
-                | "--version"
-                | "-v"
-                | "--exec-path"
-                | "--html-path"
-                | "--man-path"
-                | "--info-path"
-                | "-h"
-                | "--help",
-            ) => at += 1,
+            Some(text) if FLAGS.contains(&text) => at += 1,
             Some(text) if text.starts_with("--work-tree=") || text.starts_with("--namespace=") => {
                 at += 1;
             }

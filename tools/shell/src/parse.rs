@@ -587,29 +587,33 @@ fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut cursor).collect()
 }
 
+/// Kinds of children of a command that are no words of it.
+const NO_ARGUMENTS: &[&str] = &[
+    "comment",
+    "heredoc_start",
+    "heredoc_end",
+    "heredoc_redirect",
+    "pipeline",
+    "list",
+    "command",
+    "redirected_statement",
+    "<<",
+    "<<-",
+    "|",
+    "|&",
+    "&&",
+    "||",
+    ";",
+    "&",
+    "\n",
+    "file_descriptor",
+];
+
 /// Whether a child of a command is a word of it, or a piece of one. Assignments are, after the name.
 fn is_argument(kind: &str, before: &[Range<usize>], node: Node<'_>) -> bool {
     match kind {
         "variable_assignment" => !before.is_empty() || node.kind() != "command",
-        "comment"
-        | "heredoc_start"
-        | "heredoc_end"
-        | "heredoc_redirect"
-        | "pipeline"
-        | "list"
-        | "command"
-        | "redirected_statement"
-        | "<<"
-        | "<<-"
-        | "|"
-        | "|&"
-        | "&&"
-        | "||"
-        | ";"
-        | "&"
-        | "\n"
-        | "file_descriptor" => false,
-        _ => true,
+        _ => !NO_ARGUMENTS.contains(&kind),
     }
 }
 

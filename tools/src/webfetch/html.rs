@@ -28,32 +28,24 @@ const VOID: &[&str] = &[
 /// Styles of an element that no reader of the page sees.
 const INVISIBLE: &[&str] = &["display:none", "visibility:hidden", "visibility:collapse"];
 
-/// Block elements, with the line breaks around each.
-const BLOCKS: &[(&str, u8)] = &[
-    ("p", 2),
-    ("article", 2),
-    ("section", 2),
-    ("main", 2),
-    ("header", 2),
-    ("footer", 2),
-    ("aside", 2),
-    ("form", 2),
-    ("fieldset", 2),
-    ("figure", 2),
-    ("details", 2),
-    ("dl", 2),
-    ("address", 1),
-    ("body", 1),
-    ("caption", 1),
-    ("center", 1),
-    ("dd", 1),
-    ("div", 1),
-    ("dt", 1),
-    ("figcaption", 1),
-    ("hgroup", 1),
-    ("legend", 1),
-    ("option", 1),
-    ("summary", 1),
+/// Block elements with two line breaks around them, and those with one.
+const PARAGRAPHS: &[&str] = &[
+    "p", "article", "section", "main", "header", "footer", "aside", "form", "fieldset", "figure",
+    "details", "dl",
+];
+const LINES: &[&str] = &[
+    "address",
+    "body",
+    "caption",
+    "center",
+    "dd",
+    "div",
+    "dt",
+    "figcaption",
+    "hgroup",
+    "legend",
+    "option",
+    "summary",
 ];
 
 /// The page without markup.
@@ -249,7 +241,8 @@ fn is_hidden(tag: &StartTag<()>) -> bool {
 }
 
 fn block(name: &str) -> Option<u8> {
-    BLOCKS.iter().find(|(block, _)| *block == name).map(|(_, gap)| *gap)
+    let gaps = [(PARAGRAPHS, 2), (LINES, 1)];
+    gaps.into_iter().find(|(blocks, _)| blocks.contains(&name)).map(|(_, gap)| gap)
 }
 
 fn attribute(tag: &StartTag<()>, name: &str) -> Option<String> {
