@@ -7,7 +7,9 @@ use leftfold_events::Request;
 
 use crate::authorization::Outgoing;
 use crate::codec::Codec;
-use crate::config::{Config, Error, Http, OnFault};
+#[cfg(any(debug_assertions, test))]
+use crate::config::OnFault;
+use crate::config::{Config, Error, Http};
 use crate::endpoint::{self, Endpoint};
 use crate::exchange::{self, Recorder};
 use crate::stream::{Extra, Provider, StreamEvent};
@@ -16,6 +18,7 @@ use crate::stream::{Extra, Provider, StreamEvent};
 pub(crate) struct Client {
     codec: Codec,
     pub(crate) endpoint: Arc<Endpoint>,
+    #[cfg(any(debug_assertions, test))]
     on_fault: OnFault,
     /// See [`Extra::is_by_user`].
     is_by_user: bool,
@@ -24,9 +27,16 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(config: Config, http: &'static dyn Http) -> Result<Self, Error> {
         let codec = Codec::new(&config, http);
+        #[cfg(any(debug_assertions, test))]
         let on_fault = config.on_fault;
         let endpoint = Arc::new(endpoint::endpoint(config, http, codec.quirks())?);
-        Ok(Self { codec, endpoint, on_fault, is_by_user: false })
+        Ok(Self {
+            codec,
+            endpoint,
+            #[cfg(any(debug_assertions, test))]
+            on_fault,
+            is_by_user: false,
+        })
     }
 
     /// The reason not to send this request, if it has a fault. It is looked for before open calls are
