@@ -155,19 +155,8 @@ mod tests {
     #[test]
     fn no_part_leads_to_another_host() {
         for location in [
-            "",
-            "-a",
-            "evil.example/x",
-            "evil.example#",
-            "evil.example?",
-            "evil.example:1",
-            "user@evil",
-            "a\\b",
-            "a b",
-            "ä",
-            "..",
-            "{project}",
-            "a%2f",
+            "", "-a", "evil.example/x", "evil.example#", "evil.example?", "evil.example:1",
+            "user@evil", "a\\b", "a b", "ä", "..", "{project}", "a%2f",
         ] {
             let parts = [("project", "shop"), ("location", location)];
             let error = address("google-vertex", &parts, None).unwrap_err();

@@ -118,9 +118,7 @@ impl AnswerParts {
 /// asked again. Gateways pass these names on, some of them in lower case.
 pub(crate) fn is_model_fault(reason: &str) -> bool {
     const FAULTS: [&str; 4] = [
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "UNEXPECTED_TOOL_CALL",
+        "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL",
         "TOO_MANY_TOOL_CALLS",
     ];
     FAULTS.iter().any(|fault| fault.eq_ignore_ascii_case(reason))

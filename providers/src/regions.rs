@@ -49,24 +49,14 @@ pub(crate) fn shared_id<'a>(region: &str, id: &'a str) -> Cow<'a, str> {
     let prefix = match region.split('-').next().unwrap_or_default() {
         "us" if !region.starts_with("us-gov") => {
             const US: [&str; 7] = [
-                "nova-micro",
-                "nova-lite",
-                "nova-pro",
-                "nova-premier",
-                "nova-2",
-                "claude",
+                "nova-micro", "nova-lite", "nova-pro", "nova-premier", "nova-2", "claude",
                 "deepseek.r1",
             ];
             is_one_of(&US).then_some("us")
         }
         "eu" => {
             const REGIONS: [&str; 7] = [
-                "eu-west-1",
-                "eu-west-2",
-                "eu-west-3",
-                "eu-north-1",
-                "eu-central-1",
-                "eu-south-1",
+                "eu-west-1", "eu-west-2", "eu-west-3", "eu-north-1", "eu-central-1", "eu-south-1",
                 "eu-south-2",
             ];
             let is_shared = is_one_of(&["claude", "nova-lite", "nova-micro", "llama3", "pixtral"]);

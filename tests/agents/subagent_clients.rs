@@ -234,9 +234,7 @@ fn a_run_shows_what_a_child_does_and_asks_for_it() {
     std::io::Write::write_all(&mut terminal, b"o\n").unwrap();
     let ran = Live::start(command).wait().ok();
     ran.saying(&[
-        "● task general: look",
-        "  general ● read .env",
-        "general: allow read on",
+        "● task general: look", "  general ● read .env", "general: allow read on",
         "permission answer",
     ]);
 }

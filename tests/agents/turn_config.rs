@@ -296,15 +296,8 @@ fn subagents(none: fn() -> Value) -> Vec<(&'static str, Site)> {
                 none(),
                 "general",
                 &[
-                    "--max-cost",
-                    "5",
-                    "--max-steps",
-                    "9",
-                    "--timeout",
-                    "5m",
-                    "--system",
-                    "Be kind.",
-                    "--yes",
+                    "--max-cost", "5", "--max-steps", "9", "--timeout", "5m", "--system",
+                    "Be kind.", "--yes",
                 ],
             ),
         ),
@@ -330,34 +323,16 @@ fn limits_and_options(none: fn() -> Value) -> Vec<(&'static str, Site)> {
     killed(
         &kept,
         &[
-            "--max-steps",
-            "5",
-            "--max-cost",
-            "2",
-            "--timeout",
-            "9m",
-            "--system",
-            "Be brief.",
-            "--model",
-            "double/n",
-            "--variant",
-            "low",
+            "--max-steps", "5", "--max-cost", "2", "--timeout", "9m", "--system", "Be brief.",
+            "--model", "double/n", "--variant", "low",
         ],
     );
     kept.run(&["resume", "last", "--format", "json"]);
     let over = site(&[sleeps()], none());
     killed(&over, &["--max-steps", "5", "--model", "double/n", "--variant", "low", "--yes"]);
     over.run(&[
-        "resume",
-        "last",
-        "--format",
-        "json",
-        "--max-steps",
-        "8",
-        "--variant",
-        "high",
-        "--permission-mode",
-        "deny",
+        "resume", "last", "--format", "json", "--max-steps", "8", "--variant", "high",
+        "--permission-mode", "deny",
     ]);
     let other = site(&[sleeps()], none());
     killed(&other, &["--agent", "plan", "--max-steps", "5", "--yes"]);
@@ -369,13 +344,7 @@ fn limits_and_options(none: fn() -> Value) -> Vec<(&'static str, Site)> {
                 none(),
                 &[],
                 &[
-                    "--max-steps",
-                    "5",
-                    "--max-cost",
-                    "0.5",
-                    "--timeout",
-                    "90s",
-                    "--system",
+                    "--max-steps", "5", "--max-cost", "0.5", "--timeout", "90s", "--system",
                     "Be brief.",
                 ],
             ),
@@ -719,11 +688,7 @@ fn configurations_are_as_recorded() {
     let mut wrong = Vec::new();
     for (name, before) in recorded["situations"].as_object().unwrap() {
         differences(
-            name,
-            before,
-            &found["situations"][name],
-            &recorded["texts"],
-            &found["texts"],
+            name, before, &found["situations"][name], &recorded["texts"], &found["texts"],
             &mut wrong,
         );
     }

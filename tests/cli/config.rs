@@ -160,13 +160,9 @@ fn rules_are_listed_in_the_order_in_which_the_last_match_wins() {
     assert_eq!(
         own,
         [
-            "permission.bash[\"git *\"] allow",
-            "permission.bash[\"*\"] ask",
-            "permission.bash deny",
-            "permission.edit ask",
-            "permission ask",
-            "permission.edit deny",
-            "permission.bash[\"ls *\"] allow",
+            "permission.bash[\"git *\"] allow", "permission.bash[\"*\"] ask",
+            "permission.bash deny", "permission.edit ask", "permission ask",
+            "permission.edit deny", "permission.bash[\"ls *\"] allow",
         ]
     );
     assert_eq!(

@@ -97,10 +97,8 @@ fn what_is_wrong_is_said_and_left_out() {
     site.file(".leftfold/skills/broken/SKILL.md", "no head\n");
     let ran = site.prompt("go").ok();
     for said in [
-        "AGENTS.md: it is not UTF-8 text",
-        "there is no file \"gone.md\"",
-        "http://127.0.0.1:9/rules: ",
-        "broken/SKILL.md:1: ",
+        "AGENTS.md: it is not UTF-8 text", "there is no file \"gone.md\"",
+        "http://127.0.0.1:9/rules: ", "broken/SKILL.md:1: ",
     ] {
         assert_eq!(ran.stderr.matches(said).count(), 1, "{said}: {}", ran.stderr);
     }

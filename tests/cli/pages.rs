@@ -144,9 +144,7 @@ fn a_session_is_described_in_words() {
     site.prompt("go").ok();
     let shown = site.run(&["sessions", "show", "last"]).ok().stdout;
     for part in [
-        "title        go\n",
-        "state        completed\n",
-        "changes      1 file, +1 -0\n",
+        "title        go\n", "state        completed\n", "changes      1 file, +1 -0\n",
         "a.txt +1 -0",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -30,18 +30,9 @@ fn json_lines_tell_a_turn_from_its_prompt_to_its_one_end() {
     assert_eq!(
         order,
         [
-            "session.created",
-            "turn.configured",
-            "turn.prompted",
-            "model.requested",
-            "tool.called",
-            "tool.resolve_started",
-            "tool.resolved",
-            "permission.ruled",
-            "tool.started",
-            "tool.finished",
-            "model.requested",
-            "turn.ended",
+            "session.created", "turn.configured", "turn.prompted", "model.requested",
+            "tool.called", "tool.resolve_started", "tool.resolved", "permission.ruled",
+            "tool.started", "tool.finished", "model.requested", "turn.ended",
         ]
     );
     assert_eq!(all(&events, "model.finished").len(), 2);

@@ -141,16 +141,7 @@ fn tools() -> Vec<Value> {
     };
     let grown = GROWN.load(Ordering::SeqCst).then(|| tool("grown", true));
     let writing = [
-        "grow",
-        "write",
-        "fail",
-        "crash",
-        "hang",
-        "patch",
-        "list/all",
-        "environment",
-        "ask",
-        "mark",
+        "grow", "write", "fail", "crash", "hang", "patch", "list/all", "environment", "ask", "mark",
     ];
     let reading = ["echo", "picture", "long"];
     let has_shell = std::env::var(SERVE).is_ok_and(|manner| manner == "shell");

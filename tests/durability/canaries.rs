@@ -122,13 +122,9 @@ fn in_sessions(search: &mut Search) {
     search.look_at("tool", &site.run(&["tool", "bash", "--args", &args]).ok());
     search.look_below(&site.path("home"));
     search.places.extend(steps(search).into_iter().map(|(place, _)| place));
-    search.places.extend([
-        "the prompt",
-        "instructions",
-        "the title",
-        "a summary",
-        "a child's file",
-    ]);
+    search
+        .places
+        .extend(["the prompt", "instructions", "the title", "a summary", "a child's file"]);
 }
 
 /// Keys, headers, and texts that a server sends back.
@@ -169,12 +165,7 @@ fn at_a_provider(search: &mut Search) {
         search.look_at("run as text", &site.run(&["run", "again"]));
     }
     search.places.extend([
-        "a key",
-        "a header",
-        "an Authorization",
-        "a stored key",
-        "a variable",
-        "a server's error",
+        "a key", "a header", "an Authorization", "a stored key", "a variable", "a server's error",
     ]);
 }
 

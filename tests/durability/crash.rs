@@ -210,11 +210,7 @@ fn a_prompt_closes_the_turn_that_was_cut_off() {
     assert_eq!(
         order,
         [
-            "session.resumed",
-            "tool.lost",
-            "turn.prompted",
-            "model.requested",
-            "model.finished",
+            "session.resumed", "tool.lost", "turn.prompted", "model.requested", "model.finished",
             "turn.ended",
         ]
     );

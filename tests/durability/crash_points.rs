@@ -122,11 +122,7 @@ fn killed_at_every_boundary_it_goes_on_with_nothing_lost_or_doubled() {
     let wanted = number_or_all("LEFTFOLD_KILLS", 50);
     let tally = Tally::promise(1, "crash points")
         .counts(&[
-            "distinct boundaries",
-            "kills",
-            "second kills",
-            "sessions",
-            "lines shown",
+            "distinct boundaries", "kills", "second kills", "sessions", "lines shown",
             "lost calls told",
         ])
         .never(&[LOST, UNSOUND, TWICE, DOUBLED, UNTOLD, LEFT, OPEN, STUCK]);

@@ -149,19 +149,9 @@ fn answer(body: &Value, logs: &Logs) -> (Vec<Block>, Vec<String>) {
 }
 
 const KINDS: [&str; 13] = [
-    "commands",
-    "requests",
-    "hooks",
-    "snapshots",
-    "files",
-    "subagents",
-    "titles",
-    "session summaries",
-    "summaries of a conversation",
-    "pages",
-    "calls of an MCP server",
-    "answers to forms",
-    "restores",
+    "commands", "requests", "hooks", "snapshots", "files", "subagents", "titles",
+    "session summaries", "summaries of a conversation", "pages", "calls of an MCP server",
+    "answers to forms", "restores",
 ];
 
 #[test]

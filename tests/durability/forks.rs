@@ -312,13 +312,7 @@ fn forks_of_forks_count_every_request_once() {
     let (trees, seed) = (number("LEFTFOLD_TREES", 30), number("LEFTFOLD_SEED", 1));
     let tally = Tally::promise(6, "forks")
         .counts(&[
-            "trees",
-            "sessions",
-            "subagents",
-            "forks",
-            "deepest",
-            "events",
-            "shared events",
+            "trees", "sessions", "subagents", "forks", "deepest", "events", "shared events",
             "requests",
         ])
         .never(&[COSTS, USAGES, TWICE, STATS]);

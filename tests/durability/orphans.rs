@@ -239,13 +239,8 @@ fn the_next_start_ends_what_a_killed_node_has_left_and_nobody_else() {
     let next = AtomicU64::new(0);
     let tally = Tally::promise(12, "orphans")
         .counts(&[
-            "kills",
-            "in the sandbox",
-            "processes left by them",
-            "of MCP servers",
-            "of plugins",
-            "strangers beside each",
-            "ms the slowest start took",
+            "kills", "in the sandbox", "processes left by them", "of MCP servers", "of plugins",
+            "strangers beside each", "ms the slowest start took",
         ])
         .never(&[
             "kills with processes that did not end",

@@ -49,16 +49,8 @@ const ENVIRONMENTS: [Environment; 5] = [
 
 /// Words that are in each log: types of events, members, names of tools, a placeholder, the prompt.
 const WORDS: [&str; 10] = [
-    "turn.configured",
-    "model.requested",
-    "request_sha256",
-    "filePath",
-    "notes.txt",
-    "{{secret:CANARY_1}}",
-    "CANARY_1",
-    "remember",
-    "assistant",
-    "canonical",
+    "turn.configured", "model.requested", "request_sha256", "filePath", "notes.txt",
+    "{{secret:CANARY_1}}", "CANARY_1", "remember", "assistant", "canonical",
 ];
 
 impl Environment {
@@ -306,12 +298,7 @@ fn a_log_reads_the_same_under_other_secrets() {
     let search = Search::begin();
     let tally = Tally::promise(14, "other secrets")
         .counts(&[
-            "environments",
-            "sessions",
-            "outputs",
-            "KiB compared",
-            "resumes",
-            "calls with a value",
+            "environments", "sessions", "outputs", "KiB compared", "resumes", "calls with a value",
             "calls without",
         ])
         .never(&[DIFFERENT, UNTOLD, WRONG, UNSOUND]);

@@ -22,17 +22,8 @@ use crate::effects::on_disk;
 
 /// Sessions of the corpus with one run, whose output ends with the end of its turn.
 const SESSIONS: [&str; 11] = [
-    "tools",
-    "parallel",
-    "children",
-    "permissions",
-    "retry",
-    "plan",
-    "incomplete",
-    "mixed",
-    "plugins",
-    "mcp",
-    "snapshots",
+    "tools", "parallel", "children", "permissions", "retry", "plan", "incomplete", "mixed",
+    "plugins", "mcp", "snapshots",
 ];
 
 /// Sessions that an editor runs.

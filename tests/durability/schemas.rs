@@ -47,12 +47,7 @@ fn logs_of_schema_2_are_continued_in_schema_3() {
     }
     let tally = Tally::promise(5, "logs that continue in schema 3")
         .counts(&[
-            "sessions",
-            "events",
-            "events of schema 3",
-            "mixed logs",
-            "forks",
-            "logs compared",
+            "sessions", "events", "events of schema 3", "mixed logs", "forks", "logs compared",
         ])
         .never(&["logs that fail", "other events than without the older schema"]);
     for (name, kill) in KILLED {

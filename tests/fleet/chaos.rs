@@ -480,25 +480,12 @@ fn faults_lose_and_double_nothing() {
     let Some(servers) = Servers::start(is_long) else { return };
     let tally = Tally::also("chaos in a fleet")
         .counts(&[
-            "faults",
-            "kills of a node",
-            "nodes that stood still",
-            "nodes that left",
-            "connections cut at a commit",
-            "nodes without a database",
-            "clocks of nodes that jumped",
-            "kills of the database",
-            "clocks of the database that jumped",
-            "full disks",
-            "standbys that took over",
-            "turns",
-            "prompts without an answer",
-            "sessions",
-            "events",
-            "effects",
-            "takeovers",
-            "lost calls told",
-            "questions",
+            "faults", "kills of a node", "nodes that stood still", "nodes that left",
+            "connections cut at a commit", "nodes without a database",
+            "clocks of nodes that jumped", "kills of the database",
+            "clocks of the database that jumped", "full disks", "standbys that took over", "turns",
+            "prompts without an answer", "sessions", "events", "effects", "takeovers",
+            "lost calls told", "questions",
         ])
         .never(&[
             LOST, TWICE, GAPS, CHAINS, DOUBLED, UNDONE, ANSWERS, UNFINISHED, LEFT, WAITING,

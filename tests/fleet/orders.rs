@@ -181,14 +181,8 @@ fn each_server_shows_what_the_log_has() {
     let Some(cluster) = shared() else { return };
     let tally = Tally::also("views of a fleet")
         .counts(&[
-            "orders",
-            "prompts",
-            "prompts without a good answer",
-            "questions answered",
-            "kills",
-            "servers that stood still",
-            "lost hints",
-            "ms until the last view was right",
+            "orders", "prompts", "prompts without a good answer", "questions answered", "kills",
+            "servers that stood still", "lost hints", "ms until the last view was right",
         ])
         .never(&[UNANSWERED, MISSING, MESSAGES, BUSY, QUESTIONS, FEEDS]);
     let input = json!({ "command": "touch x; echo asked", "description": "ask" });

@@ -73,13 +73,7 @@ fn a_client_in_python() {
     std::fs::write(site.path("generate.yml"), "post_hooks: []\n").unwrap();
     let mut generate = Command::new(&python);
     generate.args([
-        "-m",
-        "openapi_python_client",
-        "generate",
-        "--path",
-        "api.json",
-        "--meta",
-        "none",
+        "-m", "openapi_python_client", "generate", "--path", "api.json", "--meta", "none",
         "--fail-on-warning",
     ]);
     said(generate.args(["--config", "generate.yml", "--output-path", "client"]), &site);

@@ -162,18 +162,8 @@ fn keys_are_in_no_answer() {
     let session = server.session();
     server.prompt(&session, "go");
     for path in [
-        "/config",
-        "/global/config",
-        "/config/providers",
-        "/provider",
-        "/agent",
-        "/command",
-        "/mcp",
-        "/path",
-        "/project",
-        "/project/current",
-        "/api/provider",
-        "/session",
+        "/config", "/global/config", "/config/providers", "/provider", "/agent", "/command",
+        "/mcp", "/path", "/project", "/project/current", "/api/provider", "/session",
         "/session/status",
     ] {
         let answer = server.get(path);

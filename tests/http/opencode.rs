@@ -191,14 +191,7 @@ fn run_attach() {
     let ran = run(&["--auto", "run it"]);
     assert!(ran.stdout.contains("It ran.") && ran.stderr.contains("echo ran-one"), "{ran:?}");
     let ran = run(&[
-        "--format",
-        "json",
-        "--continue",
-        "--model",
-        "double/n",
-        "--agent",
-        "plan",
-        "say hello",
+        "--format", "json", "--continue", "--model", "double/n", "--agent", "plan", "say hello",
     ]);
     let events: Vec<Value> =
         ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

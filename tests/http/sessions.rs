@@ -317,16 +317,8 @@ fn all_kinds_of_parts_are_shown() {
     assert_eq!(
         known,
         [
-            "compaction",
-            "file",
-            "patch",
-            "reasoning",
-            "retry",
-            "step-finish",
-            "step-start",
-            "subtask",
-            "text",
-            "tool"
+            "compaction", "file", "patch", "reasoning", "retry", "step-finish", "step-start",
+            "subtask", "text", "tool"
         ]
     );
     let member =

@@ -102,11 +102,7 @@ fn http_2_is_spoken_without_tls() {
     let curl = |args: &[&str]| {
         let mut command = Command::new("curl");
         command.args([
-            "-s",
-            "--noproxy",
-            "*",
-            "--http2-prior-knowledge",
-            "-w",
+            "-s", "--noproxy", "*", "--http2-prior-knowledge", "-w",
             " %{http_version} %{http_code}",
         ]);
         let ran = command.args(args).output().unwrap();

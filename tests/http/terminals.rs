@@ -379,12 +379,8 @@ fn git_tells_the_states_of_files() {
     let ran = site.path("ran");
     let program = format!("touch {}; cat", ran.display());
     for name in [
-        "filter.evil.clean",
-        "filter.evil.process",
-        "core.fsmonitor",
-        "diff.evil.textconv",
-        "diff.evil.command",
-        "diff.external",
+        "filter.evil.clean", "filter.evil.process", "core.fsmonitor", "diff.evil.textconv",
+        "diff.evil.command", "diff.external",
     ] {
         git(&["config", name, &program]);
     }

@@ -129,14 +129,9 @@ fn it_is_gone_on_with_and_the_model_is_told_all_of_it() {
     assert_eq!(
         &first[..8],
         [
-            "u: Repair slug.sh",
-            "a: <Look first. \"c2ln\">",
-            "a: I look at both.",
-            "a: Read{\"command\":\"t1\"}",
-            "a: Bash{\"command\":\"t2\"}",
-            "u: = echo slug",
-            "u: = slug.sh test.sh",
-            "a: I run it.",
+            "u: Repair slug.sh", "a: <Look first. \"c2ln\">", "a: I look at both.",
+            "a: Read{\"command\":\"t1\"}", "a: Bash{\"command\":\"t2\"}", "u: = echo slug",
+            "u: = slug.sh test.sh", "a: I run it.",
         ]
     );
     assert!(first[9].starts_with(lost), "{first:?}");

@@ -116,13 +116,10 @@ fn assert_harmless(site: &Site, lines: &[Value], what: &str) {
         let at = after.iter().position(|event| kind(event) == "session.resumed").unwrap();
         let first = kinds(&after[..at]);
         assert!(
-            first.iter().all(|kind| [
-                "turn.configured",
-                "session.forked",
-                "tool.lost",
-                "turn.ended"
-            ]
-            .contains(kind)),
+            first
+                .iter()
+                .all(|kind| ["turn.configured", "session.forked", "tool.lost", "turn.ended"]
+                    .contains(kind)),
             "{what}, {command:?}: {first:?}"
         );
         let differs = site.run(&["verify", "--all", "--format", "json", &of]).stdout;
@@ -139,13 +136,8 @@ fn what_an_import_claims_to_be_allowed_is_judged_again() {
     let site = answers();
     let lines = exported(&bash(COMMAND));
     for last in [
-        "tool.called",
-        "tool.resolve_started",
-        "tool.resolved",
-        "permission.ruled",
-        "tool.started",
-        "tool.finished",
-        "turn.ended",
+        "tool.called", "tool.resolve_started", "tool.resolved", "permission.ruled", "tool.started",
+        "tool.finished", "turn.ended",
     ] {
         assert_harmless(&site, &cut(&lines, last), last);
     }

@@ -115,15 +115,8 @@ fn storage_is_read_from_the_file_of_the_session() {
     site.run(&["run", "--session", &session, "Is it built?"]).ok();
     let told = outline(&server.requests()[0].body);
     let expected = [
-        "u: What colour is it?",
-        "u: image",
-        "a: <Hm. \"c2ln\">",
-        "a: read{\"filePath\":\"a\"}",
-        "a: their_batch{}",
-        "u: = blue",
-        "u: = no such file",
-        "a: It is blue.",
-        "u: Build it.",
+        "u: What colour is it?", "u: image", "a: <Hm. \"c2ln\">", "a: read{\"filePath\":\"a\"}",
+        "a: their_batch{}", "u: = blue", "u: = no such file", "a: It is blue.", "u: Build it.",
         "a: bash{\"command\":\"make\"}",
     ];
     assert_eq!(&told[..10], expected);

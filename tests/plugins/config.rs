@@ -157,14 +157,8 @@ fn no_plugin_is_told_a_secret() {
     assert_eq!(told["instructions"], json!(["{env:NOTES}", "plain.md"]));
     let told = told.to_string();
     for value in [
-        "mcp-plain",
-        "flag-value",
-        "pass-value",
-        "sk-very",
-        "header-value",
-        "deploy-value",
-        "notes-value",
-        "LEFTFOLD_TEST_PLUGIN",
+        "mcp-plain", "flag-value", "pass-value", "sk-very", "header-value", "deploy-value",
+        "notes-value", "LEFTFOLD_TEST_PLUGIN",
     ] {
         assert!(!told.contains(value), "{value}: {told}");
     }

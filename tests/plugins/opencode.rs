@@ -138,8 +138,7 @@ fn plugins_from_npm_run_as_they_are() {
     fs::write(site.path("config/leftfold/leftfold.json"), settings.to_string()).unwrap();
     // a project does not choose what a name of the user's settings means
     site.file_of_stranger(
-        "node_modules/opencode-beads/index.js",
-        "throw new Error('the project runs')",
+        "node_modules/opencode-beads/index.js", "throw new Error('the project runs')",
     );
     let listed = site.run(&["plugins"]).ok().stdout;
     for part in [

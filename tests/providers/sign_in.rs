@@ -284,11 +284,7 @@ fn no_token_gets_out() {
     );
     let mut texts = vec![format!("{ran:?}")];
     for command in [
-        "export last --unmasked",
-        "auth list",
-        "auth list --format json",
-        "config",
-        "doctor",
+        "export last --unmasked", "auth list", "auth list --format json", "config", "doctor",
         "why last",
     ] {
         let args: Vec<&str> = command.split(' ').collect();

@@ -151,17 +151,9 @@ fn each_request_extends_the_one_before() {
     assert_eq!(
         kinds,
         [
-            "message",
-            "message", // the system prompt, the user's
-            "reasoning",
-            "message",
-            "function_call",
-            "function_call_output",
-            "reasoning",
-            "function_call",
-            "function_call_output",
-            "message",
-            "message",
+            "message", "message", // the system prompt, the user's
+            "reasoning", "message", "function_call", "function_call_output", "reasoning",
+            "function_call", "function_call_output", "message", "message",
         ]
     );
     assert_eq!(before[0]["role"], "system");

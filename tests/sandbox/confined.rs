@@ -118,23 +118,14 @@ impl Confined {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mut site = Self { dir, user, helper: PathBuf::new() };
         for folder in [
-            "home/.ssh",
-            "home/.aws",
-            "home/.gnupg",
-            "store",
-            "run",
-            "project/.leftfold/agents",
+            "home/.ssh", "home/.aws", "home/.gnupg", "store", "run", "project/.leftfold/agents",
             "temp",
         ] {
             fs::create_dir_all(site.path(folder)).unwrap();
         }
         for file in [
-            "home/.ssh/id",
-            "home/.aws/credentials",
-            "home/.gnupg/key",
-            "home/.bashrc",
-            "store/log",
-            "project/.env",
+            "home/.ssh/id", "home/.aws/credentials", "home/.gnupg/key", "home/.bashrc",
+            "store/log", "project/.env",
         ] {
             fs::write(site.path(file), "secret\n").unwrap();
         }
@@ -195,13 +186,7 @@ impl Confined {
         profile.read_only =
             paths(&["project/.git/hooks", "project/.git/config", "project/.leftfold"]);
         profile.hidden = paths(&[
-            "home/.ssh",
-            "home/.aws",
-            "home/.gnupg",
-            "store",
-            "run",
-            "socket",
-            "project/.env",
+            "home/.ssh", "home/.aws", "home/.gnupg", "store", "run", "socket", "project/.env",
         ]);
         let system = ["/run", "/etc/shadow", "/etc/gshadow"].map(PathBuf::from);
         profile.hidden.extend(system);

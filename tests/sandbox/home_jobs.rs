@@ -197,14 +197,8 @@ const JOBS: &[Job] = &[
 
 /// Folders of programs in the home folder, before those of the machine.
 const PROGRAMS: &[&str] = &[
-    ".asdf/shims",
-    ".cargo/bin",
-    ".local/bin",
-    ".npm-global/bin",
-    ".nvm/versions/node/v1/bin",
-    ".odd/bin",
-    ".pyenv/shims",
-    ".virtualenvs/bin",
+    ".asdf/shims", ".cargo/bin", ".local/bin", ".npm-global/bin", ".nvm/versions/node/v1/bin",
+    ".odd/bin", ".pyenv/shims", ".virtualenvs/bin",
 ];
 
 /// Runs these jobs in one session with one home folder, and returns what went wrong.

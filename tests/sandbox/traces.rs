@@ -36,16 +36,9 @@ echo x > made.txt
 
 /// The files that [`JOB`] makes and that are reported.
 const MADE: [&str; 10] = [
-    ".claude/skills/s/SKILL.md",
-    ".git/config",
-    ".git/hooks/post-index-change",
-    ".git/hooks/pre-commit",
-    ".leftfold/agents/evil.md",
-    ".leftfold/commands/c.md",
-    ".leftfold/skills/keys",
-    ".opencode/plugin/p.js",
-    "AGENTS.md",
-    "leftfold.json",
+    ".claude/skills/s/SKILL.md", ".git/config", ".git/hooks/post-index-change",
+    ".git/hooks/pre-commit", ".leftfold/agents/evil.md", ".leftfold/commands/c.md",
+    ".leftfold/skills/keys", ".opencode/plugin/p.js", "AGENTS.md", "leftfold.json",
 ];
 
 fn site() -> Site {
@@ -124,14 +117,8 @@ fn a_command_that_makes_them_says_so_and_they_change_nothing() {
 
 /// What a command leaves in a repository and in folders that were there before, where no mount could keep it out.
 const LEFT: [&str; 9] = [
-    ".claude/settings.json",
-    ".claude/skills/s/SKILL.md",
-    ".envrc",
-    ".git/config.worktree",
-    ".git/info/attributes",
-    ".git/rebase-merge/git-rebase-todo",
-    ".husky/pre-commit",
-    ".mcp.json",
+    ".claude/settings.json", ".claude/skills/s/SKILL.md", ".envrc", ".git/config.worktree",
+    ".git/info/attributes", ".git/rebase-merge/git-rebase-todo", ".husky/pre-commit", ".mcp.json",
     "web/.vscode/tasks.json",
 ];
 

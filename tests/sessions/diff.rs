@@ -57,11 +57,8 @@ fn the_first_difference_is_named_and_what_came_of_it() {
         two(&json!([bash("echo one"), says("Hello.")]), &json!([bash("echo two"), says("Hello.")]));
     let text = site.run(&["diff", &a, &b]).with(1).stdout;
     for part in [
-        "data.call.input.command",
-        "-tool.called bash echo one",
-        "+tool.called bash echo two",
-        "2 requests, 1 call,",
-        "completed",
+        "data.call.input.command", "-tool.called bash echo one", "+tool.called bash echo two",
+        "2 requests, 1 call,", "completed",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

@@ -32,12 +32,8 @@ fn events_are_picked_by_type_tool_and_text() {
         (
             vec!["--tool", "bash", "--type", "*ed"],
             vec![
-                "tool.called",
-                "tool.resolve_started",
-                "tool.resolved",
-                "permission.ruled",
-                "tool.started",
-                "tool.finished",
+                "tool.called", "tool.resolve_started", "tool.resolved", "permission.ruled",
+                "tool.started", "tool.finished",
             ],
         ),
         (vec!["--text", "ALPHA"], vec!["tool.finished"]),

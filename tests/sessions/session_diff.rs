@@ -344,11 +344,7 @@ fn snapshots_that_are_not_kept_any_more_are_said_to_be() {
     assert!(shown.stdout.contains("-1\n+2\n"), "{shown:?}");
     let (_, files) = json_of(&site, &[], 1);
     let expected = [
-        "modified a +1 -1",
-        "modified a +1 -1",
-        "added b +1 -0",
-        "deleted b +0 -1",
-        "added c +1 -0",
+        "modified a +1 -1", "modified a +1 -1", "added b +1 -0", "deleted b +0 -1", "added c +1 -0",
     ];
     assert_eq!(files, expected, "the log has the numbers");
 }
@@ -424,11 +420,8 @@ fn the_whole_tree_is_compared_with_the_last_commit_or_the_first_snapshot() {
         std::fs::remove_file(project.join("gone.txt")).unwrap();
         let (shown, files) = json_of(&site, &["--tree"], 0);
         let expected = [
-            "modified data.bin +0 -0",
-            "deleted gone.txt +0 -1",
-            "added mine.txt +1 -0",
-            "added model.txt +1 -0",
-            "modified old.txt +1 -1",
+            "modified data.bin +0 -0", "deleted gone.txt +0 -1", "added mine.txt +1 -0",
+            "added model.txt +1 -0", "modified old.txt +1 -1",
         ];
         assert_eq!(files, expected, "{is_repository}");
         let note = shown["notes"][0].as_str().unwrap();

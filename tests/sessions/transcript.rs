@@ -109,30 +109,9 @@ fn log(text: &str, output: &str) -> Vec<Envelope> {
 
 /// Pieces that would be markup anywhere else.
 const HOSTILE: [&str; 24] = [
-    "```",
-    "````",
-    "~~~",
-    "`",
-    "\n",
-    "\n\n",
-    "    ",
-    "</details>",
-    "<script>",
-    "</summary>",
-    "-->",
-    "<!--",
-    "![x](http://x/)",
-    "[x](javascript:x)",
-    "@octocat",
-    "Fixes #1",
-    "# Title",
-    "> ",
-    "| a |",
-    "&lt;",
-    "\u{202e}",
-    "\r",
-    "\\",
-    "<",
+    "```", "````", "~~~", "`", "\n", "\n\n", "    ", "</details>", "<script>", "</summary>", "-->",
+    "<!--", "![x](http://x/)", "[x](javascript:x)", "@octocat", "Fixes #1", "# Title", "> ",
+    "| a |", "&lt;", "\u{202e}", "\r", "\\", "<",
 ];
 
 fn hostile() -> impl Strategy<Value = String> {

@@ -204,14 +204,7 @@ fn a_project_has_its_own_feed() {
 fn types_select_events_live_and_from_the_log() {
     let site = Site::scripted(&script(json!([bash("echo hi"), says("Done.")])));
     let mut live = site.start(&[
-        "observe",
-        "--all",
-        "--type",
-        "tool.*",
-        "--type",
-        "turn.ended",
-        "--format",
-        "json",
+        "observe", "--all", "--type", "tool.*", "--type", "turn.ended", "--format", "json",
     ]);
     let ran = site.prompt("go").ok();
     let wanted = |event: &&Value| {

@@ -385,15 +385,8 @@ fn killed_observers_and_nodes_leave_no_gap() {
     let (kills, seed) = (number("LEFTFOLD_KILLS", 250), number("LEFTFOLD_SEED", 1));
     let tally = Tally::promise(7, "observers")
         .counts(&[
-            "kills",
-            "of observers",
-            "while it started",
-            "of nodes",
-            "pauses",
-            "sessions",
-            "events",
-            "observers",
-            "events printed",
+            "kills", "of observers", "while it started", "of nodes", "pauses", "sessions",
+            "events", "observers", "events printed",
         ])
         .never(&[GAPS, TWICE, FOREIGN, FAILED, UNFINISHED]);
     std::thread::scope(|scope| {

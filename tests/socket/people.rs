@@ -245,29 +245,12 @@ in='"cwd":"'$PWD'","mcpServers":[]'
 
 /// Arguments that decide for the user.
 const FOR_PEOPLE: &[&str] = &[
-    "permission answer last call_1_2 always",
-    "permission forget 01234567",
-    "permission forget --all",
-    "trust",
-    "trust --yes",
-    "trust --revoke",
-    "revert last --to 1",
-    "unrevert last",
-    "fork last",
-    "compact last",
-    "resume last",
-    "run --continue hello",
-    "run --session last hello",
-    "run --session last --fork hello",
-    "--continue",
-    "--session last",
-    "sessions rm last",
-    "sessions prune --unused",
-    "import export.jsonl",
-    "auth login anthropic",
-    "auth logout anthropic",
-    "mcp login files",
-    "mcp logout files",
+    "permission answer last call_1_2 always", "permission forget 01234567",
+    "permission forget --all", "trust", "trust --yes", "trust --revoke", "revert last --to 1",
+    "unrevert last", "fork last", "compact last", "resume last", "run --continue hello",
+    "run --session last hello", "run --session last --fork hello", "--continue", "--session last",
+    "sessions rm last", "sessions prune --unused", "import export.jsonl", "auth login anthropic",
+    "auth logout anthropic", "mcp login files", "mcp logout files",
 ];
 
 #[test]

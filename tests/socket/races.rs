@@ -384,11 +384,8 @@ fn eight_race_to_answer_and_one_wins() {
     let left = AtomicUsize::new(rounds.div_ceil(RUN));
     let tally = Tally::promise(11, "races")
         .counts(&[
-            "racers each",
-            "questions for clients",
-            "questions for processes",
-            "questions for mixed ways",
-            "answers by mixed ways",
+            "racers each", "questions for clients", "questions for processes",
+            "questions for mixed ways", "answers by mixed ways",
         ])
         .never(&[NOT_ONE, TWICE, UNTOLD]);
     tally.add("racers each", RACERS);

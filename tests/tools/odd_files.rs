@@ -17,48 +17,22 @@ const TIME: Duration = Duration::from_secs(60);
 
 /// Kinds of odd files. A kind that begins with `/` is the target of a link.
 const KINDS: [&str; 11] = [
-    "/dev/zero",
-    "/dev/stdin",
-    "/proc/kmsg",
-    "/proc/self/environ",
-    "loop",
-    "outside",
-    "pipe",
-    "held pipe",
-    "socket",
-    "folder",
-    "sparse",
+    "/dev/zero", "/dev/stdin", "/proc/kmsg", "/proc/self/environ", "loop", "outside", "pipe",
+    "held pipe", "socket", "folder", "sparse",
 ];
 
 /// Names that every part of the program looks for, and that only change what is shown.
 const FOUND: [&str; 18] = [
-    ".gitignore",
-    ".ignore",
-    "deep/er/.gitignore",
-    "deep/.ignore",
-    ".git/config",
-    ".git/info/attributes",
-    ".git/info/exclude",
-    ".git/commondir",
-    ".git/HEAD",
-    "AGENTS.md",
-    "deep/AGENTS.md",
-    ".leftfold/skills/odd/SKILL.md",
-    "agent/odd.md",
-    ".env",
-    "package.json",
-    "Cargo.toml",
-    "pyproject.toml",
-    "rust-project.json",
+    ".gitignore", ".ignore", "deep/er/.gitignore", "deep/.ignore", ".git/config",
+    ".git/info/attributes", ".git/info/exclude", ".git/commondir", ".git/HEAD", "AGENTS.md",
+    "deep/AGENTS.md", ".leftfold/skills/odd/SKILL.md", "agent/odd.md", ".env", "package.json",
+    "Cargo.toml", "pyproject.toml", "rust-project.json",
 ];
 
 /// Names of settings. What cannot be read at those of JSON is an error, or a warning; other names are passed over.
 const SETTINGS: [&str; 5] = [
-    "leftfold.json",
-    ".leftfold/leftfold.json",
-    ".leftfold/agents/odd.md",
-    ".leftfold/command/odd.md",
-    "opencode.jsonc",
+    "leftfold.json", ".leftfold/leftfold.json", ".leftfold/agents/odd.md",
+    ".leftfold/command/odd.md", "opencode.jsonc",
 ];
 
 /// Puts something of this kind at a path. What is answered keeps it as it is.

@@ -22,15 +22,9 @@ fn load(site: &Site, name: &str) -> Value {
 fn skills_are_found_in_every_place() {
     let site = Site::bare();
     let places = [
-        "project/.leftfold/skills/a",
-        "project/.opencode/skill/b",
-        "project/.opencode/skills/c",
-        "project/.claude/skills/group/d",
-        "project/.agents/skills/e",
-        "config/leftfold/skills/f",
-        "config/opencode/skills/g",
-        "user/.claude/skills/h",
-        "user/.agents/skills/i",
+        "project/.leftfold/skills/a", "project/.opencode/skill/b", "project/.opencode/skills/c",
+        "project/.claude/skills/group/d", "project/.agents/skills/e", "config/leftfold/skills/f",
+        "config/opencode/skills/g", "user/.claude/skills/h", "user/.agents/skills/i",
     ];
     for folder in places {
         skill(&site, folder, &format!("I am {folder}."));

@@ -62,12 +62,7 @@ const TOOLS_IN_SETTINGS: &[&str] = &[
 
 /// Keys of git's settings whose values are files and folders that git reads.
 const FILES_OF_GIT: &[&str] = &[
-    "allowedsignersfile",
-    "attributesfile",
-    "excludesfile",
-    "hookspath",
-    "path",
-    "template",
+    "allowedsignersfile", "attributesfile", "excludesfile", "hookspath", "path", "template",
     "templatedir",
 ];
 
@@ -333,12 +328,7 @@ mod tests {
             found.iter().map(below).collect::<Vec<_>>()
         };
         let all = [
-            ".config/tomorrow",
-            ".fancy",
-            ".local/share/tomorrow",
-            ".private",
-            ".tomorrow",
-            "snap",
+            ".config/tomorrow", ".fancy", ".local/share/tomorrow", ".private", ".tomorrow", "snap",
         ];
         assert_eq!(hidden(&[]), all);
         assert_eq!(

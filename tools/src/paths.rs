@@ -294,13 +294,8 @@ mod tests {
     fn a_missing_name_is_the_only_one_that_looks_the_same() {
         let site = Site::new();
         for name in [
-            "Shot 1.37\u{202f}PM.txt",
-            "Cafe\u{301}/men\u{fc}.txt",
-            "plain.txt",
-            "two\u{a0}words",
-            "two\u{2003}words",
-            "both e\u{301}",
-            "both \u{e9}",
+            "Shot 1.37\u{202f}PM.txt", "Cafe\u{301}/men\u{fc}.txt", "plain.txt", "two\u{a0}words",
+            "two\u{2003}words", "both e\u{301}", "both \u{e9}",
         ] {
             site.file(name, "");
         }

@@ -19,11 +19,7 @@ const TEXT: u64 = 1_500;
 
 /// The sites of `codesearch`, for services that know no category for code.
 const CODE_SITES: [&str; 6] = [
-    "github.com",
-    "gitlab.com",
-    "stackoverflow.com",
-    "developer.mozilla.org",
-    "docs.rs",
+    "github.com", "gitlab.com", "stackoverflow.com", "developer.mozilla.org", "docs.rs",
     "pkg.go.dev",
 ];
 

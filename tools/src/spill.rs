@@ -172,13 +172,8 @@ mod tests {
         assert_eq!(at("/gone/spill/call_1.txt"), Some(here.to_string_lossy().into_owned()));
         assert_eq!(at(&there.to_string_lossy()), None, "it is there");
         for other in [
-            "/gone/other/call_1.txt",
-            "/gone/spill/call_3.txt",
-            "/gone/spill/link.txt",
-            "/gone/spill/../call_1.txt",
-            "/gone/spill/..",
-            "call_1.txt",
-            "",
+            "/gone/other/call_1.txt", "/gone/spill/call_3.txt", "/gone/spill/link.txt",
+            "/gone/spill/../call_1.txt", "/gone/spill/..", "call_1.txt", "",
         ] {
             assert_eq!(at(other), None, "{other}");
         }

@@ -268,10 +268,7 @@ impl Rules<'_> {
             let Some(text) = item.text() else {
                 let path = format!("{path}[{at}]");
                 return Err(Error::wrong(
-                    &item.at,
-                    &path,
-                    "a rule, such as \"Bash(ls *)\"",
-                    "another value",
+                    &item.at, &path, "a rule, such as \"Bash(ls *)\"", "another value",
                 ));
             };
             if let Some(why) = self.rule(text.trim(), action, &item.at) {

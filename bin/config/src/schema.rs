@@ -25,19 +25,9 @@ use crate::settings::Settings;
 
 /// The only headers whose values are shown.
 const HARMLESS: [&str; 13] = [
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "anthropic-beta",
-    "anthropic-version",
-    "content-type",
-    "http-referer",
-    "openai-beta",
-    "origin",
-    "referer",
-    "user-agent",
-    "x-client-name",
-    "x-title",
+    "accept", "accept-encoding", "accept-language", "anthropic-beta", "anthropic-version",
+    "content-type", "http-referer", "openai-beta", "origin", "referer", "user-agent",
+    "x-client-name", "x-title",
 ];
 
 /// With what fields say about themselves.
@@ -232,12 +222,9 @@ mod tests {
     fn every_key_has_a_type_and_open_places_take_any() {
         let schema = schema();
         let properties = schema["properties"].as_object().unwrap();
-        assert!(properties.keys().take(4).eq([
-            "model",
-            "small_model",
-            "default_agent",
-            "provider"
-        ]));
+        assert!(
+            properties.keys().take(4).eq(["model", "small_model", "default_agent", "provider"])
+        );
         assert!(properties.values().all(|key| key.as_object().is_some_and(|key| !key.is_empty())));
         let text = schema.to_string();
         assert!(!text.contains("@rest") && !text.contains("null"), "{text}");

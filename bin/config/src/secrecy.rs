@@ -28,50 +28,18 @@ leftfold_events::debug_fields!(Secret {});
 
 /// Words in names of credentials.
 const WORDS: [&str; 12] = [
-    "key",
-    "auth",
-    "token",
-    "tokens",
-    "pat",
-    "pass",
-    "pwd",
-    "cookie",
-    "jwt",
-    "signature",
-    "sig",
+    "key", "auth", "token", "tokens", "pat", "pass", "pwd", "cookie", "jwt", "signature", "sig",
     "login",
 ];
 /// Parts of names that mark a credential anywhere in the name.
 const PARTS: [&str; 9] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "apikey",
-    "credential",
-    "authorization",
-    "privatekey",
-    "accesskey",
+    "password", "passwd", "passphrase", "secret", "apikey", "credential", "authorization",
+    "privatekey", "accesskey",
 ];
 /// The prefixes of well-known services' credentials.
 const BEGINNINGS: [&str; 17] = [
-    "sk-",
-    "sk_",
-    "pk_",
-    "rk_",
-    "gsk_",
-    "xai-",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "xox",
-    "AKIA",
-    "AIza",
-    "eyJ",
-    "-----BEGIN",
+    "sk-", "sk_", "pk_", "rk_", "gsk_", "xai-", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_",
+    "glpat-", "xox", "AKIA", "AIza", "eyJ", "-----BEGIN",
 ];
 const HIDDEN: &str = "***";
 
@@ -181,23 +149,9 @@ mod tests {
     #[test]
     fn names_of_credentials_are_known() {
         for name in [
-            "apiKey",
-            "api_key",
-            "APIKEY",
-            "x-api-key",
-            "token",
-            "GITHUB_TOKEN",
-            "accessToken",
-            "authToken",
-            "clientSecret",
-            "PGPASSWORD",
-            "--password",
-            "secretAccessKey",
-            "Authorization",
-            "cookie",
-            "GITHUBTOKEN",
-            "private_key",
-            "x2ApiKey",
+            "apiKey", "api_key", "APIKEY", "x-api-key", "token", "GITHUB_TOKEN", "accessToken",
+            "authToken", "clientSecret", "PGPASSWORD", "--password", "secretAccessKey",
+            "Authorization", "cookie", "GITHUBTOKEN", "private_key", "x2ApiKey",
         ] {
             assert!(is_credential(name), "{name}");
         }
@@ -226,19 +180,13 @@ mod tests {
             assert_eq!(masked(text), expected);
         }
         for text in [
-            "Bearer 0123456789abc",
-            "x: basic dXNlcjpwYXNz",
-            "sk-ant-0123456789",
+            "Bearer 0123456789abc", "x: basic dXNlcjpwYXNz", "sk-ant-0123456789",
             "KEY=ghp_0123456789",
         ] {
             assert!(has_credential(text), "{text}");
         }
         for text in [
-            "bearer of news",
-            "a basic idea",
-            "Basic authentication",
-            "sk-",
-            "task-0123456789",
+            "bearer of news", "a basic idea", "Basic authentication", "sk-", "task-0123456789",
             "Be brief.",
         ] {
             assert!(!has_credential(text), "{text}");

@@ -16,13 +16,8 @@ pub(super) const KINDS: [&str; 5] =
 
 /// Beginnings of texts that Codex sends to models in the user's name.
 const ASIDES: [&str; 7] = [
-    "<environment_context>",
-    "<user_instructions>",
-    "<permissions instructions>",
-    "<turn_aborted>",
-    "<skills_instructions>",
-    "<collaboration_mode>",
-    "# AGENTS.md instructions for",
+    "<environment_context>", "<user_instructions>", "<permissions instructions>", "<turn_aborted>",
+    "<skills_instructions>", "<collaboration_mode>", "# AGENTS.md instructions for",
 ];
 
 pub(super) fn read(file: &str, name: &str) -> Transcript {

@@ -226,17 +226,8 @@ mod tests {
     #[test]
     fn files_and_folders_are_found_but_not_what_git_ignores() {
         let folder = worktree(&[
-            "src/main.rs",
-            "src/parser/mod.rs",
-            "target/debug/main",
-            ".github/ci.yml",
-            ".git/config",
-            "notes.tmp",
-            "a b.rs",
-            "a\nb.rs",
-            "[x].rs",
-            "docs/main.md",
-            "größe.rs",
+            "src/main.rs", "src/parser/mod.rs", "target/debug/main", ".github/ci.yml",
+            ".git/config", "notes.tmp", "a b.rs", "a\nb.rs", "[x].rs", "docs/main.md", "größe.rs",
         ]);
         std::fs::write(folder.path().join(".gitignore"), "target\n*.tmp\n").unwrap();
         let outside = worktree(&["secret-main.rs"]);
@@ -248,17 +239,8 @@ mod tests {
         assert_eq!(
             all,
             [
-                ".github/",
-                ".github/ci.yml",
-                ".gitignore",
-                "docs/",
-                "docs/main.md",
-                "größe.rs",
-                "link",
-                "src/",
-                "src/main.rs",
-                "src/parser/",
-                "src/parser/mod.rs",
+                ".github/", ".github/ci.yml", ".gitignore", "docs/", "docs/main.md", "größe.rs",
+                "link", "src/", "src/main.rs", "src/parser/", "src/parser/mod.rs",
             ]
         );
         assert_eq!(found(&mut search, "main")[..], ["src/main.rs", "docs/main.md"]);

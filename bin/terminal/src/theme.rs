@@ -389,30 +389,10 @@ mod tests {
     fn colors(theme: &Theme) -> Vec<Color> {
         let CodeTheme { comment, keyword, string, number, function, name } = theme.syntax;
         let styles = [
-            theme.text,
-            theme.dim,
-            theme.heading,
-            theme.code,
-            theme.link,
-            theme.quote,
-            theme.marker,
-            theme.added,
-            theme.removed,
-            theme.added_word,
-            theme.removed_word,
-            theme.line_number,
-            theme.error,
-            theme.warning,
-            theme.success,
-            theme.accent,
-            theme.selection,
-            theme.matched,
-            comment,
-            keyword,
-            string,
-            number,
-            function,
-            name,
+            theme.text, theme.dim, theme.heading, theme.code, theme.link, theme.quote,
+            theme.marker, theme.added, theme.removed, theme.added_word, theme.removed_word,
+            theme.line_number, theme.error, theme.warning, theme.success, theme.accent,
+            theme.selection, theme.matched, comment, keyword, string, number, function, name,
         ];
         styles.iter().flat_map(|style| [style.fg, style.bg]).flatten().collect()
     }

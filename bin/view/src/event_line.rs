@@ -382,10 +382,7 @@ mod tests {
         }
         // their types say everything
         let expected = [
-            "files.snapshot_started",
-            "session.deadline_passed",
-            "tool.cancelled",
-            "tool.lost",
+            "files.snapshot_started", "session.deadline_passed", "tool.cancelled", "tool.lost",
             "tool.resolve_started",
         ];
         assert!(without.iter().eq(expected), "{without:?}");

@@ -85,24 +85,11 @@ pub const SECRET_IN_URL: &str = "secret_in_url";
 /// Hosts with documentation that `webfetch` reads without a question, by https. Only their owner sees what is asked for.
 /// No search engines, wikis, pages of users, or services that fetch from elsewhere.
 const DOCUMENTATION: [&str; 18] = [
-    "angular.dev:443",
-    "developer.mozilla.org:443",
-    "doc.rust-lang.org:443",
-    "docs.aws.amazon.com:443",
-    "docs.djangoproject.com:443",
-    "docs.docker.com:443",
-    "docs.github.com:443",
-    "docs.oracle.com:443",
-    "docs.python.org:443",
-    "docs.rs:443",
-    "docs.swift.org:443",
-    "git-scm.com:443",
-    "html.spec.whatwg.org:443",
-    "kubernetes.io:443",
-    "nodejs.org:443",
-    "react.dev:443",
-    "vuejs.org:443",
-    "www.typescriptlang.org:443",
+    "angular.dev:443", "developer.mozilla.org:443", "doc.rust-lang.org:443",
+    "docs.aws.amazon.com:443", "docs.djangoproject.com:443", "docs.docker.com:443",
+    "docs.github.com:443", "docs.oracle.com:443", "docs.python.org:443", "docs.rs:443",
+    "docs.swift.org:443", "git-scm.com:443", "html.spec.whatwg.org:443", "kubernetes.io:443",
+    "nodejs.org:443", "react.dev:443", "vuejs.org:443", "www.typescriptlang.org:443",
 ];
 
 /// Running a line that the judge cannot read in full. Its patterns are [`DYNAMIC`] for a command that is not known,

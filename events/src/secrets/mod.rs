@@ -33,20 +33,8 @@ pub const SHORTEST: usize = 8;
 
 /// Parts of names of variables that must not be passed on.
 const CREDENTIALS: &[&str] = &[
-    "APIKEY",
-    "AUTH",
-    "COOKIE",
-    "CREDENTIAL",
-    "CREDENTIALS",
-    "CREDS",
-    "KEY",
-    "KEYS",
-    "PASS",
-    "PASSPHRASE",
-    "PASSWD",
-    "PAT",
-    "PRIVATE",
-    "PW",
+    "APIKEY", "AUTH", "COOKIE", "CREDENTIAL", "CREDENTIALS", "CREDS", "KEY", "KEYS", "PASS",
+    "PASSPHRASE", "PASSWD", "PAT", "PRIVATE", "PW",
 ];
 
 /// Whether a variable of this name may hold a key, a token or a password. Such variables are never

@@ -472,21 +472,9 @@ mod tests {
     fn options_without_limits_are_written_as_before_there_were_any() {
         let text = serde_json::to_string(&Options::default()).unwrap();
         for field in [
-            "goes_on_after_rejection",
-            "accept_edits",
-            "max_cost",
-            "max_time",
-            "system",
-            "variant",
-            "plans",
-            "reminder",
-            "summary_model",
-            "summary_request",
-            "title_request",
-            "session_summary",
-            "plugins",
-            "sandbox",
-            "record",
+            "goes_on_after_rejection", "accept_edits", "max_cost", "max_time", "system", "variant",
+            "plans", "reminder", "summary_model", "summary_request", "title_request",
+            "session_summary", "plugins", "sandbox", "record",
         ] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }

@@ -23,9 +23,7 @@ fn each_entry_goes_its_own_way_and_the_batch_gathers() {
     check(
         &TWO,
         &[
-            "tool.batched a_1",
-            "tool.batched a_2",
-            "tool.resolve_started a_1",
+            "tool.batched a_1", "tool.batched a_2", "tool.resolve_started a_1",
             "tool.resolve_started a_2",
         ],
     );

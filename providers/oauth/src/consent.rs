@@ -153,13 +153,9 @@ mod tests {
     async fn a_page_is_one_of_the_web() {
         let callback = Callback::open(ANY).await.unwrap();
         for page in [
-            "file:///etc/passwd?state=s",
-            "javascript:alert(1)?state=s",
-            "data:text/html,x?state=s",
-            "vbscript:x?state=s",
-            "smb://host/share?state=s",
-            "ms-settings:x?state=s",
-            "mailto:a@b.test?state=s",
+            "file:///etc/passwd?state=s", "javascript:alert(1)?state=s",
+            "data:text/html,x?state=s", "vbscript:x?state=s", "smb://host/share?state=s",
+            "ms-settings:x?state=s", "mailto:a@b.test?state=s",
         ] {
             let why = answer(page, &callback, &Says(None), CONSENT_TIMEOUT).await.unwrap_err();
             assert_eq!(why, "the address of its consent page is not on the web", "{page}");

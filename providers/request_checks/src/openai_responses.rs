@@ -216,11 +216,8 @@ impl<'a> Checker<'_, 'a> {
         for pair in items.windows(2).filter(|_| self.vendor.alternates) {
             let roles = [pair[0].text("role"), pair[1].text("role")];
             if roles[0] == roles[1] && matches!(roles[0], Some("user" | "assistant")) {
-                self.faults.add(
-                    "roles-alternate",
-                    &pair[1],
-                    "this server requires alternating roles",
-                );
+                self.faults
+                    .add("roles-alternate", &pair[1], "this server requires alternating roles");
             }
         }
     }

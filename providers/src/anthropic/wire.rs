@@ -35,13 +35,8 @@ pub(super) enum Event {
 
 /// The events without which an answer is incomplete.
 pub(super) const ESSENTIAL: &[&str] = &[
-    "message_start",
-    "content_block_start",
-    "content_block_delta",
-    "content_block_stop",
-    "message_delta",
-    "message_stop",
-    "error",
+    "message_start", "content_block_start", "content_block_delta", "content_block_stop",
+    "message_delta", "message_stop", "error",
 ];
 
 #[derive(Debug, Deserialize)]

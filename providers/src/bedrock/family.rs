@@ -12,11 +12,7 @@ const LONGEST_ID: usize = 64;
 
 /// Claudes that have no cache for prompts.
 const WITHOUT_CACHE: [&str; 6] = [
-    "claude-instant",
-    "claude-v2",
-    "claude-3-haiku",
-    "claude-3-sonnet",
-    "claude-3-opus",
+    "claude-instant", "claude-v2", "claude-3-haiku", "claude-3-sonnet", "claude-3-opus",
     "claude-3-5-sonnet-20240620",
 ];
 

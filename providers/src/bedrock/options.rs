@@ -42,14 +42,8 @@ struct Thinking {
 /// Whether the option is one of other APIs.
 pub(super) fn leaves_out(key: &str) -> bool {
     const TRANSLATED: [&str; 8] = [
-        "topK",
-        "top_k",
-        "effort",
-        "reasoningEffort",
-        "reasoning_effort",
-        "thinkingConfig",
-        "toolChoice",
-        "tool_choice",
+        "topK", "top_k", "effort", "reasoningEffort", "reasoning_effort", "thinkingConfig",
+        "toolChoice", "tool_choice",
     ];
     let is_translated = TRANSLATED.contains(&key) || INFERENCE.iter().any(|(from, _)| *from == key);
     !is_translated && !RESERVED.contains(&key) && is_foreign("bedrock", key)

@@ -15,16 +15,8 @@ pub(super) fn has_phrase(text: &str, phrases: &[&str]) -> bool {
 pub(super) fn is_too_long(text: &str) -> bool {
     let of_size = ["token", "context", "prompt", "input length", "input size"];
     let too_much = [
-        "too long",
-        "too large",
-        "too many",
-        "exceeds the",
-        "exceed the",
-        "exceeded the",
-        "exceeds limit",
-        "longer than",
-        "greater than the context",
-        "larger than the context",
+        "too long", "too large", "too many", "exceeds the", "exceed the", "exceeded the",
+        "exceeds limit", "longer than", "greater than the context", "larger than the context",
     ];
     let limit = ["context", "maximum", "limit", "too long", "too large", "too many input tokens"];
     // `max_tokens: 64000 > 32000, which is the maximum ... output tokens` is a wrong setting
@@ -38,44 +30,19 @@ pub(super) fn is_too_long(text: &str) -> bool {
 /// Whether the text says that an image cannot be used: its size, its type, or the model.
 pub(super) fn refuses_image(text: &str) -> bool {
     let why = [
-        "exceed",
-        "too large",
-        "too big",
-        "too small",
-        "too many",
-        "at most",
-        "maximum",
-        "dimension",
-        "invalid",
-        "not valid",
-        "not represent",
-        "not support",
-        "n't support",
-        "unsupported",
-        "support image",
-        "not supported",
-        "only supported",
-        "not process",
-        "unable to process",
-        "not read",
-        "not decode",
-        "failed to decode",
-        "corrupt",
-        "media type",
+        "exceed", "too large", "too big", "too small", "too many", "at most", "maximum",
+        "dimension", "invalid", "not valid", "not represent", "not support", "n't support",
+        "unsupported", "support image", "not supported", "only supported", "not process",
+        "unable to process", "not read", "not decode", "failed to decode", "corrupt", "media type",
         // DeepSeek and others that take only text
-        "unknown variant",
-        "expected `text`",
+        "unknown variant", "expected `text`",
     ];
     text.contains("image") && has_phrase(text, &why)
 }
 
 pub(super) const OVERFLOW_CODES: &[&str] = &[
-    "context_length_exceeded",
-    "context_window_exceeded",
-    "model_context_window_exceeded",
-    "request_too_large",
-    "string_above_max_length",
-    "tokens_limit_reached",
+    "context_length_exceeded", "context_window_exceeded", "model_context_window_exceeded",
+    "request_too_large", "string_above_max_length", "tokens_limit_reached",
     "exceed_context_size_error",
 ];
 
@@ -131,50 +98,25 @@ pub(super) const RATE_CODES: &[&str] =
     &["rate_limit", "too_many_requests", "resource_exhausted", "throttling", "ratelimit"];
 
 pub(super) const RATE: &[&str] = &[
-    "rate limit",
-    "rate-limit",
-    "ratelimit",
-    "too many requests",
-    "tokens per minute",
-    "tokens per day",
-    "requests per minute",
-    "per minute (tpm)",
-    "per min (tpm)",
-    "throttl",
+    "rate limit", "rate-limit", "ratelimit", "too many requests", "tokens per minute",
+    "tokens per day", "requests per minute", "per minute (tpm)", "per min (tpm)", "throttl",
 ];
 
 pub(super) const OVERLOADED_CODES: &[&str] = &[
-    "overloaded",
-    "unavailable",
-    "server_is_busy",
-    "engine_overloaded",
-    "capacity_exceeded",
+    "overloaded", "unavailable", "server_is_busy", "engine_overloaded", "capacity_exceeded",
     "slow_down",
 ];
 
 pub(super) const OVERLOADED: &[&str] = &[
-    "overloaded",
-    "temporarily unavailable",
-    "server is busy",
-    "server busy",
-    "at capacity",
-    "over capacity",
-    "try again later",
+    "overloaded", "temporarily unavailable", "server is busy", "server busy", "at capacity",
+    "over capacity", "try again later",
 ];
 
 pub(super) const QUOTA_CODES: &[&str] = &[
-    "insufficient_quota",
-    "billing_error",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "insufficient_credits",
-    "insufficient_balance",
-    "payment_required",
-    "usage_not_included",
+    "insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active",
+    "insufficient_credits", "insufficient_balance", "payment_required", "usage_not_included",
     // Bedrock
-    "servicequotaexceeded",
-    "exceeded_current_quota",
-    "arrearage",
+    "servicequotaexceeded", "exceeded_current_quota", "arrearage",
     // Alibaba
     "allocationquota.freetieronly",
 ];
@@ -207,32 +149,18 @@ pub(super) const FREE_USE: &[(&str, &str)] = &[
     ("freeusagelimiterror", "https://opencode.ai/zen"),
 ];
 
+/// The last are those of AWS.
 pub(super) const AUTH_CODES: &[&str] = &[
-    "authentication_error",
-    "permission_error",
-    "invalid_api_key",
-    "invalid_authentication",
-    "unauthenticated",
-    "permission_denied",
-    // AWS
-    "accessdenied",
-    "expiredtoken",
-    "unrecognizedclient",
-    "invalidclienttokenid",
-    "invalidsignature",
-    "incompletesignature",
+    "authentication_error", "permission_error", "invalid_api_key", "invalid_authentication",
+    "unauthenticated", "permission_denied", "accessdenied", "expiredtoken", "unrecognizedclient",
+    "invalidclienttokenid", "invalidsignature", "incompletesignature",
     "missingauthenticationtoken",
 ];
 
+/// The last are those of Gemini.
 pub(super) const AUTH: &[&str] = &[
-    "incorrect api key",
-    "invalid api key",
-    "invalid_api_key",
-    "no auth credentials",
-    "api key is missing",
-    // Gemini
-    "api key not valid",
-    "api key expired",
+    "incorrect api key", "invalid api key", "invalid_api_key", "no auth credentials",
+    "api key is missing", "api key not valid", "api key expired",
 ];
 
 /// The HTTP status of errors whose names have no part in the tables above. An error inside a stream has only its name,
@@ -275,41 +203,20 @@ pub(super) const POLICY: &[&str] =
     &["content management policy", "was flagged", "requires moderation", "inappropriate content"];
 
 pub(super) const INVALID_CODES: &[&str] = &[
-    "invalid_request",
-    "not_found",
-    "invalid_prompt",
-    "invalid_argument",
-    "unprocessable",
+    "invalid_request", "not_found", "invalid_prompt", "invalid_argument", "unprocessable",
     "validation",
 ];
 
 /// Names of faults of the server itself.
 pub(super) const SERVER_CODES: &[&str] = &[
-    "api_error",
-    "server_error",
-    "internal",
-    "timeout",
-    "bad_gateway",
-    "modelerror",
+    "api_error", "server_error", "internal", "timeout", "bad_gateway", "modelerror",
     "modelstreamerror",
 ];
 
 /// Words of servers and gateways that report a fault of their own within an answer, without a code.
 pub(super) const SERVER: &[&str] = &[
-    "internal",
-    "server error",
-    "stream error",
-    "network",
-    "upstream",
-    "connection",
-    "socket",
-    "econn",
-    "eof",
-    "timed out",
-    "timeout",
-    "terminated",
-    "bad gateway",
-    "unexpectedly",
+    "internal", "server error", "stream error", "network", "upstream", "connection", "socket",
+    "econn", "eof", "timed out", "timeout", "terminated", "bad gateway", "unexpectedly",
 ];
 
 /// Errors of AWS about who asks, and what the user can do.

@@ -12,12 +12,7 @@ const RESERVED: &[&str] =
 
 /// Options that are members of the body. Every other option is a member of `generationConfig`.
 const OF_BODY: &[&str] = &[
-    "generationConfig",
-    "safetySettings",
-    "toolConfig",
-    "cachedContent",
-    "labels",
-    "serviceTier",
+    "generationConfig", "safetySettings", "toolConfig", "cachedContent", "labels", "serviceTier",
     "store",
 ];
 

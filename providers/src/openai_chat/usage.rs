@@ -8,9 +8,7 @@ use crate::vendors::Vendor;
 
 /// Places of tokens that were read from a cache: OpenAI and most, DeepSeek, Moonshot, Mistral.
 const CACHE_READ: &[&str] = &[
-    "/prompt_tokens_details/cached_tokens",
-    "/prompt_cache_hit_tokens",
-    "/cached_tokens",
+    "/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens",
     "/num_cached_tokens",
 ];
 

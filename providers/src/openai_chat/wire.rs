@@ -101,18 +101,9 @@ pub(super) fn plain_words(data: &str) -> Option<String> {
     let [choice] = chunk.choices;
     let delta = choice.delta;
     let others = [
-        &chunk.usage,
-        &chunk.x_groq,
-        &chunk.error,
-        &choice.finish_reason,
-        &choice.usage,
-        &delta.reasoning_content,
-        &delta.reasoning,
-        &delta.reasoning_text,
-        &delta.reasoning_details,
-        &delta.reasoning_opaque,
-        &delta.refusal,
-        &delta.tool_calls,
+        &chunk.usage, &chunk.x_groq, &chunk.error, &choice.finish_reason, &choice.usage,
+        &delta.reasoning_content, &delta.reasoning, &delta.reasoning_text,
+        &delta.reasoning_details, &delta.reasoning_opaque, &delta.refusal, &delta.tool_calls,
         &delta.function_call,
     ];
     let is_error = chunk.object.is_some_and(|object| object == "error");

@@ -9,15 +9,8 @@ use crate::vendors::is_openai_reasoner;
 /// Body members that options cannot change: they are the request itself, or they would create state
 /// at the server, a second conversation.
 const RESERVED: &[&str] = &[
-    "model",
-    "input",
-    "tools",
-    "stream",
-    "store",
-    "background",
-    "previous_response_id",
-    "previousResponseId",
-    "conversation",
+    "model", "input", "tools", "stream", "store", "background", "previous_response_id",
+    "previousResponseId", "conversation",
 ];
 
 /// Members of the body as OpenCode's settings and Chat Completions spell them.

@@ -49,16 +49,10 @@ pub(super) enum Event {
 
 /// Prefixes of the events without which an answer is incomplete.
 pub(super) const ESSENTIAL: &[&str] = &[
-    "response.output_item.",
-    "response.output_text.d",
-    "response.refusal.",
-    "response.reasoning_summary_text.",
-    "response.reasoning_text.",
-    "response.function_call_arguments.",
-    "response.custom_tool_call_input.",
-    "response.completed",
-    "response.incomplete",
-    "response.failed",
+    "response.output_item.", "response.output_text.d", "response.refusal.",
+    "response.reasoning_summary_text.", "response.reasoning_text.",
+    "response.function_call_arguments.", "response.custom_tool_call_input.", "response.completed",
+    "response.incomplete", "response.failed",
 ];
 
 /// An item, or a piece of one.

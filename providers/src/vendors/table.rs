@@ -311,10 +311,7 @@ const VERTEX: Builtin = Builtin {
         Parameter {
             option: "project",
             variables: &[
-                "GOOGLE_VERTEX_PROJECT",
-                "GOOGLE_CLOUD_PROJECT",
-                "GCP_PROJECT",
-                "GCLOUD_PROJECT",
+                "GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCP_PROJECT", "GCLOUD_PROJECT",
             ],
             default: None,
             is_unneeded_with_key: true,

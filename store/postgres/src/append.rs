@@ -588,24 +588,8 @@ async fn append(open: &Open, group: &[Unit]) -> Result<Vec<bool>, tokio_postgres
     let last_days: Vec<Option<i32>> = usage().map(|it| Some(day(it?.last))).collect();
     let last_costs: Vec<Option<f64>> = usage().map(|it| Some(it?.cost)).collect();
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 19] = [
-        &sessions,
-        &expected,
-        &before,
-        &epochs,
-        &firsts,
-        &lasts,
-        &links,
-        &heads,
-        &bodies,
-        &owners,
-        &hashes,
-        &contents,
-        &settlers,
-        &settled,
-        &wants,
-        &projects,
-        &first_prompts,
-        &last_days,
+        &sessions, &expected, &before, &epochs, &firsts, &lasts, &links, &heads, &bodies, &owners,
+        &hashes, &contents, &settlers, &settled, &wants, &projects, &first_prompts, &last_days,
         &last_costs,
     ];
     let rows = open.query(APPEND, &parameters).await?;

@@ -133,14 +133,8 @@ fn the_page_of_the_command_line_has_every_command() {
 
 /// Variants that have the type of another one, in another stored form.
 const SECOND_FORMS: [&str; 8] = [
-    "EndedUncounted",
-    "ResumedImported",
-    "RejectedWith",
-    "AnsweredFor",
-    "AskedWith",
-    "StartedSandboxed",
-    "SnapshotFailedAs",
-    "RestoreFailedAs",
+    "EndedUncounted", "ResumedImported", "RejectedWith", "AnsweredFor", "AskedWith",
+    "StartedSandboxed", "SnapshotFailedAs", "RestoreFailedAs",
 ];
 
 /// The page of the events is complete, and says of each whether it is a fact or an intent.

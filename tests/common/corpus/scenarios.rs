@@ -314,12 +314,8 @@ pub(super) fn mixed() -> Scenario {
 /// A plugin that is asked before and after calls and requests, and answers a question of the rules.
 pub(super) fn plugins() -> Scenario {
     let hooks = [
-        "chat.message",
-        "chat.params",
-        "chat.system.transform",
-        "permission.ask",
-        "tool.execute.before",
-        "tool.execute.after",
+        "chat.message", "chat.params", "chat.system.transform", "permission.ask",
+        "tool.execute.before", "tool.execute.after",
     ];
     let answers = json!({
         "chat.message": { "append": "Mind the gap." },

@@ -557,14 +557,8 @@ fn resume_means_resume() {
     let (rounds, recoveries, racers) = if all { (10, 8, 8) } else { (1, 3, 4) };
     let tally = Tally::promise(17, "resume")
         .counts(&[
-            "properties",
-            "places",
-            "kinds of effect",
-            "cells",
-            "trials",
-            "racing processes",
-            "effects",
-            "lost calls told",
+            "properties", "places", "kinds of effect", "cells", "trials", "racing processes",
+            "effects", "lost calls told",
         ])
         .never(&[PREFIX, EFFECTS, FORKS, VALID, ONCE, RECOVERY, ENDS]);
     tally.add("properties", 6);

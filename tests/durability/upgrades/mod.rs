@@ -145,11 +145,7 @@ fn golden_sessions_decode_fold_and_verify() {
     let payloads = read_payloads();
     let tally = Tally::promise(5, "golden sessions")
         .counts(&[
-            "schemas",
-            "sessions",
-            "events",
-            "types of events",
-            "logs verified",
+            "schemas", "sessions", "events", "types of events", "logs verified",
             "first policy verified",
         ])
         .never(&["sessions that are missing", "types without a session", "sessions that differ"]);

@@ -437,30 +437,16 @@ fn replayed(tally: &Tally, place: &str, site: &Site, servers: &[&Server]) {
 fn every_body_is_made_again_and_every_answer_is_decoded_again() {
     let tally = Tally::promise(4, "wire")
         .counts(&[
-            "sessions",
-            "bodies",
-            "interrupted",
-            "answers",
-            "records",
-            "without network",
-            "bytes from events",
-            "bytes from the configuration",
-            "bytes of fixed texts",
+            "sessions", "bodies", "interrupted", "answers", "records", "without network",
+            "bytes from events", "bytes from the configuration", "bytes of fixed texts",
             "bytes of the wire format",
         ])
         .never(&[
-            "sessions that fail",
-            "bodies that differ",
-            "bodies that the server did not get",
-            "bodies without their hash in the log",
-            "requests without an event",
-            "requests without an outcome",
-            "answers that differ",
-            "gaps in provenance",
-            "bytes of unknown origin",
-            "pieces that the log does not have",
-            "pieces without a source",
-            "records with a key or an address",
+            "sessions that fail", "bodies that differ", "bodies that the server did not get",
+            "bodies without their hash in the log", "requests without an event",
+            "requests without an outcome", "answers that differ", "gaps in provenance",
+            "bytes of unknown origin", "pieces that the log does not have",
+            "pieces without a source", "records with a key or an address",
         ]);
     let more = std::env::var("LEFTFOLD_WIRE").is_ok_and(|which| which == "all");
     let wires = WIRES.into_iter().chain(MORE.into_iter().filter(|_| more));

@@ -108,14 +108,7 @@ fn files_of_git_say_the_branch_and_lead_nowhere_else() {
 const FOLDERS: [&str; 6] = ["", "a", "a/b", "a/c", "d", "d/.git"];
 const NAMES: [&str; 6] = ["x", "y.log", ".z", "b", ".gitignore", ".ignore"];
 const RULES: [&str; 9] = [
-    "*.log\n",
-    "!y.log\n",
-    "/x\n",
-    "x\n!a/x\n",
-    "a/b\n",
-    "b/\n",
-    "**/c/\n.z\n",
-    "*\n!*/\n",
+    "*.log\n", "!y.log\n", "/x\n", "x\n!a/x\n", "a/b\n", "b/\n", "**/c/\n.z\n", "*\n!*/\n",
     "\u{feff}x\n[\n",
 ];
 

@@ -670,22 +670,11 @@ mod tests {
     }
 
     const TEXTS: [&str; 16] = [
-        "AGENTS.md",
-        "sub/CLAUDE.md",
-        "a/b/c/d/e/AGENTS.md",
-        ".github/AGENTS.md",
-        "leftfold.json",
-        "sub/opencode.jsonc",
-        ".leftfold/leftfold.json",
-        ".leftfold/agents/a.md",
-        ".opencode/command/deep/c.md",
-        ".leftfold/skills/s/SKILL.md",
-        ".claude/skills/s/SKILL.md",
-        ".claude/settings.local.json",
-        "sub/.mcp.json",
-        "sub/.agents/skills/s/SKILL.md",
-        "agents/review.md",
-        "od\\d/AGENTS.md",
+        "AGENTS.md", "sub/CLAUDE.md", "a/b/c/d/e/AGENTS.md", ".github/AGENTS.md", "leftfold.json",
+        "sub/opencode.jsonc", ".leftfold/leftfold.json", ".leftfold/agents/a.md",
+        ".opencode/command/deep/c.md", ".leftfold/skills/s/SKILL.md", ".claude/skills/s/SKILL.md",
+        ".claude/settings.local.json", "sub/.mcp.json", "sub/.agents/skills/s/SKILL.md",
+        "agents/review.md", "od\\d/AGENTS.md",
     ];
 
     #[test]

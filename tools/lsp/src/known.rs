@@ -23,12 +23,7 @@ const LOCKS: &[&str] =
 const SCRIPTS: &[&str] = &[".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts"];
 
 const PYTHON: &[&str] = &[
-    "pyproject.toml",
-    "setup.py",
-    "setup.cfg",
-    "requirements.txt",
-    "Pipfile",
-    "pyrightconfig.json",
+    "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "pyrightconfig.json",
 ];
 
 const ANYWHERE: Roots = Roots { markers: &[], unless: &[], needs_marker: false, is_cargo: false };
@@ -68,15 +63,8 @@ static ALL: &[KnownServer] = &[
         ],
         &[&["biome", "lsp-proxy", "--stdio"]],
         marked(&[&[
-            "biome.json",
-            "biome.jsonc",
-            ".biome.json",
-            ".biome.jsonc",
-            "package-lock.json",
-            "bun.lockb",
-            "bun.lock",
-            "pnpm-lock.yaml",
-            "yarn.lock",
+            "biome.json", "biome.jsonc", ".biome.json", ".biome.jsonc", "package-lock.json",
+            "bun.lockb", "bun.lock", "pnpm-lock.yaml", "yarn.lock",
         ]]),
     ),
     server("gopls", &[".go"], &[&["gopls"]], marked(&[&["go.work"], &["go.mod", "go.sum"]])),
@@ -168,13 +156,8 @@ static ALL: &[KnownServer] = &[
         &[".lua"],
         &[&["lua-language-server"]],
         marked(&[&[
-            ".luarc.json",
-            ".luarc.jsonc",
-            ".luacheckrc",
-            ".stylua.toml",
-            "stylua.toml",
-            "selene.toml",
-            "selene.yml",
+            ".luarc.json", ".luarc.jsonc", ".luacheckrc", ".stylua.toml", "stylua.toml",
+            "selene.toml", "selene.yml",
         ]]),
     ),
     server(
@@ -247,10 +230,7 @@ static ALL: &[KnownServer] = &[
         "julials",
         &[".jl"],
         &[&[
-            "julia",
-            "--startup-file=no",
-            "--history-file=no",
-            "-e",
+            "julia", "--startup-file=no", "--history-file=no", "-e",
             "using LanguageServer; runserver()",
         ]],
         marked(&[&["Project.toml", "Manifest.toml", "*.jl"]]),

@@ -4,26 +4,8 @@ use std::path::Path;
 
 /// The identifiers that are also the only ends of names that they are for.
 const LIKE_THEIR_ENDS: &[&str] = &[
-    "astro",
-    "css",
-    "dart",
-    "dockerfile",
-    "gleam",
-    "go",
-    "java",
-    "json",
-    "jsonc",
-    "less",
-    "lua",
-    "nix",
-    "php",
-    "prisma",
-    "scala",
-    "scss",
-    "sql",
-    "svelte",
-    "swift",
-    "vue",
+    "astro", "css", "dart", "dockerfile", "gleam", "go", "java", "json", "jsonc", "less", "lua",
+    "nix", "php", "prisma", "scala", "scss", "sql", "svelte", "swift", "vue",
 ];
 
 /// The other identifiers, each with the ends of names that it is for.

@@ -268,17 +268,8 @@ mod tests {
         profile.discarded = vec!["/home/u/.cache".into()];
         profile.temp = Some("/t".into());
         let folders = [
-            "/dev",
-            "/proc",
-            "/proc/sys",
-            "/tmp",
-            "/t",
-            "/home/u/w",
-            "/home/u/w/.git/hooks",
-            "/home/u/.ssh",
-            "/home/u/.leftfold",
-            "/home/u/.leftfold/cache",
-            "/home/u/.cache",
+            "/dev", "/proc", "/proc/sys", "/tmp", "/t", "/home/u/w", "/home/u/w/.git/hooks",
+            "/home/u/.ssh", "/home/u/.leftfold", "/home/u/.leftfold/cache", "/home/u/.cache",
         ];
         let expected = format!(
             "--ro-bind-fd </> /\n{DEV}\

@@ -10,12 +10,7 @@ use crate::profile::Profile;
 
 /// Parts of `/proc` that a process with user id 0 may write, namespaces or not.
 pub(crate) const PROC_SETTINGS: [&str; 7] = [
-    "/proc/acpi",
-    "/proc/bus",
-    "/proc/fs",
-    "/proc/irq",
-    "/proc/scsi",
-    "/proc/sys",
+    "/proc/acpi", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/scsi", "/proc/sys",
     "/proc/sysrq-trigger",
 ];
 

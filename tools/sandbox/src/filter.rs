@@ -26,52 +26,25 @@ use crate::profile::Profile;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// System calls that fail with `EPERM`, whatever their arguments are.
-const DENIED: &[i64] = &[
+const DENIED: &[&[i64]] = &[
     // other processes
-    SYS_kcmp,
-    SYS_pidfd_getfd,
-    SYS_process_vm_readv,
-    SYS_process_vm_writev,
-    SYS_ptrace,
+    &[SYS_kcmp, SYS_pidfd_getfd, SYS_process_vm_readv, SYS_process_vm_writev, SYS_ptrace],
     // mounts and namespaces
-    SYS_chroot,
-    SYS_fsconfig,
-    SYS_fsmount,
-    SYS_fsopen,
-    SYS_fspick,
-    SYS_mount,
-    SYS_mount_setattr,
-    SYS_move_mount,
-    SYS_open_by_handle_at,
-    SYS_open_tree,
-    OPEN_TREE_ATTR,
-    SYS_pivot_root,
-    SYS_setns,
-    SYS_umount2,
+    &[
+        SYS_chroot, SYS_fsconfig, SYS_fsmount, SYS_fsopen, SYS_fspick, SYS_mount,
+        SYS_mount_setattr, SYS_move_mount, SYS_open_by_handle_at, SYS_open_tree, OPEN_TREE_ATTR,
+        SYS_pivot_root, SYS_setns, SYS_umount2,
+    ],
     // keys of the user, which belong to no namespace
-    SYS_add_key,
-    SYS_keyctl,
-    SYS_request_key,
+    &[SYS_add_key, SYS_keyctl, SYS_request_key],
     // parts of the kernel with a history of holes
-    SYS_bpf,
-    SYS_fanotify_init,
-    SYS_perf_event_open,
-    SYS_userfaultfd,
+    &[SYS_bpf, SYS_fanotify_init, SYS_perf_event_open, SYS_userfaultfd],
     // the machine
-    SYS_acct,
-    SYS_clock_settime,
-    SYS_delete_module,
-    SYS_finit_module,
-    SYS_init_module,
-    SYS_kexec_load,
-    SYS_quotactl,
-    SYS_quotactl_fd,
-    SYS_reboot,
-    SYS_settimeofday,
-    SYS_swapoff,
-    SYS_swapon,
-    SYS_syslog,
-    SYS_vhangup,
+    &[
+        SYS_acct, SYS_clock_settime, SYS_delete_module, SYS_finit_module, SYS_init_module,
+        SYS_kexec_load, SYS_quotactl, SYS_quotactl_fd, SYS_reboot, SYS_settimeofday, SYS_swapoff,
+        SYS_swapon, SYS_syslog, SYS_vhangup,
+    ],
 ];
 
 /// Newer than the crate `libc`. The number is the same on all architectures.
@@ -144,8 +117,13 @@ fn with_x32(mut rules: Rules) -> Rules {
 }
 
 fn denied(profile: &Profile) -> Result<Rules, BackendError> {
-    let mut rules: Rules =
-        DENIED.iter().chain(DENIED_HERE).map(|number| (*number, Vec::new())).collect();
+    let mut rules: Rules = DENIED
+        .iter()
+        .copied()
+        .flatten()
+        .chain(DENIED_HERE)
+        .map(|number| (*number, Vec::new()))
+        .collect();
     let of_clone = flags(NAMESPACES);
     let of_unshare = flags(NAMESPACES | NEWTIME);
     rules.insert(SYS_clone, any(of_clone)?);
@@ -164,10 +142,7 @@ fn denied(profile: &Profile) -> Result<Rules, BackendError> {
     if !profile.backend.has_namespaces() {
         // limits and priorities of other processes of the user; 0 is the own one
         for number in [
-            SYS_prlimit64,
-            SYS_sched_setaffinity,
-            SYS_sched_setattr,
-            SYS_sched_setparam,
+            SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam,
             SYS_sched_setscheduler,
         ] {
             rules.insert(number, any([vec![is_not(0, 0)]])?);

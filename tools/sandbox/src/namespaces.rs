@@ -609,11 +609,7 @@ mod tests {
             _ => {}
         };
         let kinds = [
-            "nothing",
-            "a file",
-            "a folder with a file",
-            "a closed folder",
-            "a link to itself",
+            "nothing", "a file", "a folder with a file", "a closed folder", "a link to itself",
             "a link to a folder",
         ];
         let below = |folder: &Path| fs::read_dir(folder).unwrap().count();

@@ -193,16 +193,8 @@ mod tests {
         assert_eq!(
             parameters,
             [
-                "-D",
-                "P0=/Users/u/.ssh",
-                "-D",
-                "P1=/Users/u/w",
-                "-D",
-                "P2=/Users/u/w/.env",
-                "-D",
-                "P3=/Users/u/w/.git/hooks",
-                "-D",
-                "P4=/private/tmp/leftfold-501/S",
+                "-D", "P0=/Users/u/.ssh", "-D", "P1=/Users/u/w", "-D", "P2=/Users/u/w/.env", "-D",
+                "P3=/Users/u/w/.git/hooks", "-D", "P4=/private/tmp/leftfold-501/S",
             ]
         );
     }

@@ -8,16 +8,8 @@ use crate::word;
 
 /// Variables to which bash gives the integer attribute: assigning evaluates the value as arithmetic.
 const INTEGERS: &[&str] = &[
-    "BASHPID",
-    "EPOCHREALTIME",
-    "EPOCHSECONDS",
-    "HISTCMD",
-    "LINENO",
-    "MAILCHECK",
-    "OPTIND",
-    "RANDOM",
-    "SECONDS",
-    "SRANDOM",
+    "BASHPID", "EPOCHREALTIME", "EPOCHSECONDS", "HISTCMD", "LINENO", "MAILCHECK", "OPTIND",
+    "RANDOM", "SECONDS", "SRANDOM",
 ];
 
 /// Operators in `[[ ]]` that evaluate both operands as arithmetic.
@@ -190,52 +182,16 @@ mod tests {
     #[test]
     fn parameters() {
         for text in [
-            "${x}",
-            "${#x}",
-            "${x[0]}",
-            "${x[@]}",
-            "${#x[@]}",
-            "${1}",
-            "${x:-a b}",
-            "${x:-\"a b\"}",
-            "${x##*/}",
-            "${x%.*}",
-            "${x//a/b}",
-            "${x:1:2}",
-            "${x: -1}",
-            "${x^^}",
-            "${x@Q}",
-            "${@:1}",
-            "${x:-$y}",
-            "${x:-${y}}",
-            "${#}",
-            "${!}",
-            "${x:?no}",
-            "${x:=a}",
+            "${x}", "${#x}", "${x[0]}", "${x[@]}", "${#x[@]}", "${1}", "${x:-a b}",
+            "${x:-\"a b\"}", "${x##*/}", "${x%.*}", "${x//a/b}", "${x:1:2}", "${x: -1}", "${x^^}",
+            "${x@Q}", "${@:1}", "${x:-$y}", "${x:-${y}}", "${#}", "${!}", "${x:?no}", "${x:=a}",
         ] {
             assert!(is_plain_parameter(text), "{text}");
         }
         for text in [
-            "${x[y]}",
-            "${x:y}",
-            "${x@P}",
-            "${!x}",
-            "${!x*}",
-            "${x[$y]}",
-            "${x:0:y}",
-            "${x:-'a'}",
-            "${x:-$(a)}",
-            "${x/a/`b`}",
-            "${x",
-            "x",
-            "${x@A}",
-            "${#x:1}",
-            "${x:$1}",
-            "${x:-$((1))}",
-            "${}",
-            "${x[0]y}",
-            "${x:-\"a}",
-            "${@:x}",
+            "${x[y]}", "${x:y}", "${x@P}", "${!x}", "${!x*}", "${x[$y]}", "${x:0:y}", "${x:-'a'}",
+            "${x:-$(a)}", "${x/a/`b`}", "${x", "x", "${x@A}", "${#x:1}", "${x:$1}", "${x:-$((1))}",
+            "${}", "${x[0]y}", "${x:-\"a}", "${@:x}",
         ] {
             assert!(!is_plain_parameter(text), "{text}");
         }
@@ -244,24 +200,14 @@ mod tests {
     #[test]
     fn tests() {
         for text in [
-            "[[ -n $x ]]",
-            "[[ 1 -eq 2 ]]",
-            "[[ $# -gt 1 && -v x ]]",
-            "[[ a == b* ]]",
+            "[[ -n $x ]]", "[[ 1 -eq 2 ]]", "[[ $# -gt 1 && -v x ]]", "[[ a == b* ]]",
             "[[ -f -value ]]",
         ] {
             assert!(is_plain_test(text), "{text}");
         }
         for text in [
-            "[[ x -eq 1 ]]",
-            "[[ 1 -eq x ]]",
-            "[[ -v a[0] ]]",
-            "[[ -v $x ]]",
-            "[[ (x -eq 1) ]]",
-            "[[ x -e\\\nq 1 ]]",
-            "[[ (-v a[0]) ]]",
-            "[[ !(-v x) ]]",
-            "[[ 1 -eq (x) ]]",
+            "[[ x -eq 1 ]]", "[[ 1 -eq x ]]", "[[ -v a[0] ]]", "[[ -v $x ]]", "[[ (x -eq 1) ]]",
+            "[[ x -e\\\nq 1 ]]", "[[ (-v a[0]) ]]", "[[ !(-v x) ]]", "[[ 1 -eq (x) ]]",
         ] {
             assert!(!is_plain_test(text), "{text}");
         }

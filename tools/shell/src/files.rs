@@ -154,15 +154,8 @@ const MESSENGERS: &str = "gh git glab hg jj mail notify-send ssh svn";
 
 /// Options of programs outside the lists that take a folder to work in, or a file of settings.
 const FOLDERS: &[&str] = &[
-    "-C",
-    "--chdir",
-    "--cwd",
-    "--dir",
-    "--directory",
-    "--git-dir",
-    "--manifest-path",
-    "--target-dir",
-    "--work-tree",
+    "-C", "--chdir", "--cwd", "--dir", "--directory", "--git-dir", "--manifest-path",
+    "--target-dir", "--work-tree",
 ];
 
 /// Options that take a file to write: letters, and long options, which may be shortened.
@@ -177,17 +170,8 @@ const OUTPUTS: &[(&str, &str, &[&str])] = &[
         "curl",
         "cDo",
         &[
-            "--alt-svc",
-            "--cookie-jar",
-            "--dump-header",
-            "--etag-save",
-            "--hsts",
-            "--libcurl",
-            "--output",
-            "--output-dir",
-            "--stderr",
-            "--trace",
-            "--trace-ascii",
+            "--alt-svc", "--cookie-jar", "--dump-header", "--etag-save", "--hsts", "--libcurl",
+            "--output", "--output-dir", "--stderr", "--trace", "--trace-ascii",
         ],
     ),
     ("g++", "o", &[]),

@@ -24,27 +24,9 @@ const INTERPRETERS: &[&str] = &[
 /// Programs that type into the person's terminals and windows, or start processes that have no ancestor in
 /// the call.
 const REACH_OUT: &[&str] = &[
-    "at",
-    "batch",
-    "busctl",
-    "byobu",
-    "crontab",
-    "dbus-send",
-    "dotool",
-    "gdbus",
-    "kitten",
-    "kitty",
-    "launchctl",
-    "osascript",
-    "qdbus",
-    "screen",
-    "systemd-run",
-    "tmux",
-    "wezterm",
-    "wtype",
-    "xdotool",
-    "ydotool",
-    "zellij",
+    "at", "batch", "busctl", "byobu", "crontab", "dbus-send", "dotool", "gdbus", "kitten", "kitty",
+    "launchctl", "osascript", "qdbus", "screen", "systemd-run", "tmux", "wezterm", "wtype",
+    "xdotool", "ydotool", "zellij",
 ];
 
 /// Most programs of a line that are looked up.

@@ -31,13 +31,8 @@ const EXECUTES: &[(&str, &str, &[&str])] = &[
         "tar",
         "FI",
         &[
-            "--checkpoint-action",
-            "--info-script",
-            "--new-volume-script",
-            "--rmt-command",
-            "--rsh-command",
-            "--to-command",
-            "--use-compress-program",
+            "--checkpoint-action", "--info-script", "--new-volume-script", "--rmt-command",
+            "--rsh-command", "--to-command", "--use-compress-program",
         ],
     ),
     ("zip", "", &["--unzip-command", "-TT"]),
@@ -279,34 +274,14 @@ mod tests {
     #[test]
     fn programs_that_only_print() {
         for script in [
-            "1,20p",
-            "$!N;s/a/b/g",
-            "/a/,/b/{p;q}",
-            "s|a/b|c;d|gI; y/ab/cd/",
-            "\\,x,d",
-            "/x/a some words; w file",
-            ":a;N;$!ba;s/\\n/ /g",
-            "s/a\\/b/c/2p",
-            "# w file\n1d",
+            "1,20p", "$!N;s/a/b/g", "/a/,/b/{p;q}", "s|a/b|c;d|gI; y/ab/cd/", "\\,x,d",
+            "/x/a some words; w file", ":a;N;$!ba;s/\\n/ /g", "s/a\\/b/c/2p", "# w file\n1d",
         ] {
             assert_eq!(sed_reads(script), Some(()), "{script}");
         }
         for script in [
-            "w out",
-            "1w out",
-            "s/a/b/w out",
-            "s/a/b/e",
-            "1e ls",
-            "e",
-            "s/a/b/ge",
-            "W out",
-            "s/a",
-            "s/a/b/ w x",
-            "p;w x",
-            "1!w x",
-            "/x/{w x\n}",
-            "a x\nw y",
-            "\u{e9}",
+            "w out", "1w out", "s/a/b/w out", "s/a/b/e", "1e ls", "e", "s/a/b/ge", "W out", "s/a",
+            "s/a/b/ w x", "p;w x", "1!w x", "/x/{w x\n}", "a x\nw y", "\u{e9}",
         ] {
             assert_eq!(sed_reads(script), None, "{script}");
         }
@@ -326,17 +301,9 @@ mod tests {
             assert_eq!(awk_reads(program), Some(()), "{program}");
         }
         for program in [
-            "{print > \"x\"}",
-            "{print >> f}",
-            "{print | \"sh\"}",
-            "BEGIN{system(\"x\")}",
-            "\"x\" | getline",
-            "{print(a,\nb) > \"x\"}",
-            "{ x = 1 / 2 | \"sh\" / 3 }",
-            "@load \"x\"",
-            "BEGIN { f = \"system\"; @f(\"x\") }",
-            "/[/]/ | \"x\"",
-            "\"",
+            "{print > \"x\"}", "{print >> f}", "{print | \"sh\"}", "BEGIN{system(\"x\")}",
+            "\"x\" | getline", "{print(a,\nb) > \"x\"}", "{ x = 1 / 2 | \"sh\" / 3 }",
+            "@load \"x\"", "BEGIN { f = \"system\"; @f(\"x\") }", "/[/]/ | \"x\"", "\"",
         ] {
             assert_eq!(awk_reads(program), None, "{program}");
         }

@@ -37,15 +37,8 @@ const MAX_ENTRIES: usize = 20_000;
 
 /// Files that are none.
 const DEVICES: &[&str] = &[
-    "/dev/full",
-    "/dev/null",
-    "/dev/random",
-    "/dev/stderr",
-    "/dev/stdin",
-    "/dev/stdout",
-    "/dev/tty",
-    "/dev/urandom",
-    "/dev/zero",
+    "/dev/full", "/dev/null", "/dev/random", "/dev/stderr", "/dev/stdin", "/dev/stdout",
+    "/dev/tty", "/dev/urandom", "/dev/zero",
 ];
 
 /// A word with its variables filled in.

@@ -83,16 +83,8 @@ impl<'a> Git<'a> {
     /// The changes that turn `old` into `new`.
     pub(super) fn diff(&self, old: &str, new: &str) -> Result<Vec<FileChange>, Error> {
         let args = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--raw",
-            "--numstat",
-            "--no-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            old,
-            new,
+            "diff-tree", "-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff",
+            "--no-textconv", old, new,
         ];
         let told = self.run("diff-tree", &args)?;
         Ok(parse_diff(&String::from_utf8_lossy(&told)))

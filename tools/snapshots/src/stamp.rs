@@ -114,13 +114,7 @@ fn nanos(secs: i64, nanos: i128) -> i64 {
 pub(super) fn dated_file_system(folder: &Path) -> Option<u64> {
     /// ext2 to ext4, XFS, Btrfs, tmpfs, F2FS, overlayfs, ZFS, bcachefs.
     const DATED: [u64; 8] = [
-        0xef53,
-        0x5846_5342,
-        0x9123_683e,
-        0x0102_1994,
-        0xf2f5_2010,
-        0x794c_7630,
-        0x2fc1_2fc1,
+        0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0xf2f5_2010, 0x794c_7630, 0x2fc1_2fc1,
         0xca45_1a4e,
     ];
     let kind = u64::try_from(rustix::fs::statfs(folder).ok()?.f_type).ok()?;

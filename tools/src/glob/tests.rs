@@ -76,29 +76,14 @@ async fn ignore_files_count_with_and_without_a_repository() {
         site.file("sub/.gitignore", "!wanted.gen\nlocal\n");
         site.file(".ignore", "secret/\n");
         for name in [
-            "a.gen",
-            "keep.gen",
-            "out/x",
-            "sub/out/x",
-            "sub/b.gen",
-            "sub/wanted.gen",
-            "sub/local",
-            "local",
-            "secret/x",
-            "sub/module/.git",
-            "sub/module/m",
+            "a.gen", "keep.gen", "out/x", "sub/out/x", "sub/b.gen", "sub/wanted.gen", "sub/local",
+            "local", "secret/x", "sub/module/.git", "sub/module/m",
         ] {
             site.file(name, "");
         }
         let expected = [
-            ".gitignore",
-            ".ignore",
-            "keep.gen",
-            "local",
-            "sub/.gitignore",
-            "sub/module/m",
-            "sub/out/x",
-            "sub/wanted.gen",
+            ".gitignore", ".ignore", "keep.gen", "local", "sub/.gitignore", "sub/module/m",
+            "sub/out/x", "sub/wanted.gen",
         ];
         assert_eq!(found(&site, &json!({ "pattern": "**" })).await, expected, "{repository}");
         // ignore rules of parent folders apply within a part of the worktree

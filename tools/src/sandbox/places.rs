@@ -13,31 +13,16 @@ use crate::{UserFolders, Workspace, confined, user_places};
 /// Folders of the machine where services keep their sockets and data. A read-only mount does not keep a command from a
 /// socket, and many of these give root.
 const SERVICES: &[&str] = &[
-    "/nix/var/nix/daemon-socket",
-    "/run",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/gssproxy",
-    "/var/lib/incus",
-    "/var/lib/kubelet",
-    "/var/lib/libvirt",
-    "/var/lib/lxd",
-    "/var/lib/mysql",
-    "/var/lib/rancher",
-    "/var/lib/sss/pipes",
-    "/var/run",
-    "/var/snap",
-    "/var/spool/postfix",
+    "/nix/var/nix/daemon-socket", "/run", "/var/lib/containerd", "/var/lib/containers",
+    "/var/lib/docker", "/var/lib/gssproxy", "/var/lib/incus", "/var/lib/kubelet",
+    "/var/lib/libvirt", "/var/lib/lxd", "/var/lib/mysql", "/var/lib/rancher", "/var/lib/sss/pipes",
+    "/var/run", "/var/snap", "/var/spool/postfix",
 ];
 
 /// Files that programs need, in folders that are hidden: the settings of name resolution, and what NixOS keeps there.
 const SHOWN_IN_MACHINE: &[&str] = &[
-    "/run/NetworkManager/resolv.conf",
-    "/run/current-system",
-    "/run/opengl-driver",
-    "/run/resolvconf/resolv.conf",
-    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/resolv.conf", "/run/current-system", "/run/opengl-driver",
+    "/run/resolvconf/resolv.conf", "/run/systemd/resolve/resolv.conf",
     "/run/systemd/resolve/stub-resolv.conf",
     // names of users, and nothing else
     "/var/lib/sss/pipes/nss",

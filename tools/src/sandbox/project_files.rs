@@ -153,20 +153,10 @@ mod tests {
             assert!(output.status.success(), "{arguments:?}");
         };
         for name in [
-            ".env",
-            ".env.local",
-            ".env.example",
-            "a/b/c/prod.env",
-            "a/b/c/d/.env",
-            "node_modules/x/.env",
-            "environment",
-            "tracked/.env",
-            "web/leftfold.json",
-            "web/.opencode/agent/a.md",
-            ".claude/skills/s/SKILL.md",
-            ".claude/settings.local.json",
-            "web/.mcp.json",
-            "vendored/.git/HEAD",
+            ".env", ".env.local", ".env.example", "a/b/c/prod.env", "a/b/c/d/.env",
+            "node_modules/x/.env", "environment", "tracked/.env", "web/leftfold.json",
+            "web/.opencode/agent/a.md", ".claude/skills/s/SKILL.md", ".claude/settings.local.json",
+            "web/.mcp.json", "vendored/.git/HEAD",
         ] {
             let path = root.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -183,12 +173,8 @@ mod tests {
         };
         assert_eq!(sorted(found.secret), [".env", ".env.local", "a/b/c/prod.env"]);
         let settings = [
-            ".claude/settings.json",
-            ".claude/settings.local.json",
-            ".claude/skills",
-            "web/.mcp.json",
-            "web/.opencode",
-            "web/leftfold.json",
+            ".claude/settings.json", ".claude/settings.local.json", ".claude/skills",
+            "web/.mcp.json", "web/.opencode", "web/leftfold.json",
         ];
         assert_eq!(sorted(found.settings), settings);
         assert_eq!(sorted(found.repositories), [".git", "vendored/.git"]);

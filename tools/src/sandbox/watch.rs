@@ -26,27 +26,9 @@ const MAX_NAMED: usize = 6;
 /// Keys of git's settings whose values git runs, or reads further settings from. Compared with the part of a line before
 /// `=`, in lower case.
 const PROGRAMS_OF_GIT: &[&str] = &[
-    "askpass",
-    "clean",
-    "cmd",
-    "command",
-    "difffilter",
-    "driver",
-    "editor",
-    "external",
-    "fsmonitor",
-    "gitproxy",
-    "helper",
-    "hookspath",
-    "pager",
-    "path",
-    "process",
-    "program",
-    "receivepack",
-    "smudge",
-    "sshcommand",
-    "textconv",
-    "uploadpack",
+    "askpass", "clean", "cmd", "command", "difffilter", "driver", "editor", "external",
+    "fsmonitor", "gitproxy", "helper", "hookspath", "pager", "path", "process", "program",
+    "receivepack", "smudge", "sshcommand", "textconv", "uploadpack",
 ];
 
 /// The state of these files at one time.
@@ -208,23 +190,11 @@ mod tests {
     fn every_kind_of_file_that_later_runs_read_is_noticed() {
         let site = Site::new();
         let kinds = [
-            "leftfold.json",
-            "sub/opencode.jsonc",
-            ".leftfold/leftfold.json",
-            ".leftfold/agents/a.md",
-            ".leftfold/command/deep/c.md",
-            ".opencode/plugin/p.js",
-            ".claude/skills/s/SKILL.md",
-            ".agents/skills/s/run.sh",
-            "AGENTS.md",
-            "docs/CLAUDE.md",
-            ".claude/settings.json",
-            ".vscode/tasks.json",
-            "web/.idea/workspace.xml",
-            ".mcp.json",
-            "web/.husky/pre-commit",
-            ".envrc",
-            "x.code-workspace",
+            "leftfold.json", "sub/opencode.jsonc", ".leftfold/leftfold.json",
+            ".leftfold/agents/a.md", ".leftfold/command/deep/c.md", ".opencode/plugin/p.js",
+            ".claude/skills/s/SKILL.md", ".agents/skills/s/run.sh", "AGENTS.md", "docs/CLAUDE.md",
+            ".claude/settings.json", ".vscode/tasks.json", "web/.idea/workspace.xml", ".mcp.json",
+            "web/.husky/pre-commit", ".envrc", "x.code-workspace",
         ];
         for name in kinds {
             assert_eq!(

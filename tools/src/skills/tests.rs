@@ -32,17 +32,9 @@ fn pairs(found: &FoundSkills) -> Vec<(&str, &str)> {
 fn every_place_is_looked_at_and_the_nearest_counts() {
     let site = Site::new();
     let places = [
-        "p/sub/.leftfold/skills",
-        "p/.leftfold/skills",
-        "p/.opencode/skill",
-        "p/.opencode/skills",
-        "p/.claude/skills",
-        "p/.agents/skills",
-        "config/leftfold/skills",
-        "config/opencode/skill",
-        "config/opencode/skills",
-        "home/.claude/skills",
-        "home/.agents/skills",
+        "p/sub/.leftfold/skills", "p/.leftfold/skills", "p/.opencode/skill", "p/.opencode/skills",
+        "p/.claude/skills", "p/.agents/skills", "config/leftfold/skills", "config/opencode/skill",
+        "config/opencode/skills", "home/.claude/skills", "home/.agents/skills",
     ];
     for (n, place) in places.iter().enumerate() {
         described(&site, &format!("{place}/only-{n}"), place);

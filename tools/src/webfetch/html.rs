@@ -34,18 +34,8 @@ const PARAGRAPHS: &[&str] = &[
     "details", "dl",
 ];
 const LINES: &[&str] = &[
-    "address",
-    "body",
-    "caption",
-    "center",
-    "dd",
-    "div",
-    "dt",
-    "figcaption",
-    "hgroup",
-    "legend",
-    "option",
-    "summary",
+    "address", "body", "caption", "center", "dd", "div", "dt", "figcaption", "hgroup", "legend",
+    "option", "summary",
 ];
 
 /// The page without markup.

@@ -174,8 +174,7 @@ fn permission_is_asked_for_the_address() {
         ("https://example.com/a?b=c#d", "https://example.com/a?b=c", "https://example.com/*"),
         (" HTTP://Example.COM:80 ", "http://example.com/", "http://example.com/*"),
         (
-            "https://example.com:8443/x y",
-            "https://example.com:8443/x%20y",
+            "https://example.com:8443/x y", "https://example.com:8443/x%20y",
             "https://example.com:8443/*",
         ),
         ("https://[2606:4700::1]/", "https://[2606:4700::1]/", "https://[2606:4700::1]/*"),

@@ -19,72 +19,16 @@ const EVERYDAY: &str = include_str!("everyday_lines.txt");
 
 /// Builtins of the shell, apart from those that start programs.
 const BUILTINS: &[&str] = &[
-    ".",
-    ":",
-    "alias",
-    "bind",
-    "builtin",
-    "command",
-    "compgen",
-    "complete",
-    "compopt",
-    "declare",
-    "echo",
-    "enable",
-    "eval",
-    "exec",
-    "export",
-    "fc",
-    "getopts",
-    "hash",
-    "history",
-    "jobs",
-    "let",
-    "local",
-    "mapfile",
-    "printf",
-    "read",
-    "readarray",
-    "readonly",
-    "set",
-    "shopt",
-    "sleep",
-    "source",
-    "test",
-    "trap",
-    "typeset",
-    "unset",
-    "wait",
+    ".", ":", "alias", "bind", "builtin", "command", "compgen", "complete", "compopt", "declare",
+    "echo", "enable", "eval", "exec", "export", "fc", "getopts", "hash", "history", "jobs", "let",
+    "local", "mapfile", "printf", "read", "readarray", "readonly", "set", "shopt", "sleep",
+    "source", "test", "trap", "typeset", "unset", "wait",
 ];
 
 const WRAPPERS: &[&str] = &[
-    "bash",
-    "busybox",
-    "chroot",
-    "echo",
-    "env",
-    "eval",
-    "fd",
-    "find",
-    "fish",
-    "flock",
-    "nice",
-    "nsenter",
-    "parallel",
-    "script",
-    "setpriv",
-    "setsid",
-    "sh",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "timeout",
-    "trap",
-    "unshare",
-    "watch",
-    "xargs",
-    "zsh",
+    "bash", "busybox", "chroot", "echo", "env", "eval", "fd", "find", "fish", "flock", "nice",
+    "nsenter", "parallel", "script", "setpriv", "setsid", "sh", "strace", "su", "sudo",
+    "systemd-run", "timeout", "trap", "unshare", "watch", "xargs", "zsh",
 ];
 
 fn rules(name: &str) -> Vec<Rule> {
@@ -121,19 +65,10 @@ fn rules(name: &str) -> Vec<Rule> {
         "no-secret" => and(defaults(), &[("edit", "*secret.txt", Deny)]),
         "deny-subcommands" => {
             let denied = [
-                "git push *",
-                "docker compose down *",
-                "kubectl delete *",
-                "npm publish *",
-                "cargo publish *",
-                "aws s3 rm *",
-                "gcloud compute instances delete *",
-                "terraform destroy *",
-                "make deploy *",
-                "systemctl stop *",
-                "go run *",
-                "pip install *",
-                "rm -rf *",
+                "git push *", "docker compose down *", "kubectl delete *", "npm publish *",
+                "cargo publish *", "aws s3 rm *", "gcloud compute instances delete *",
+                "terraform destroy *", "make deploy *", "systemctl stop *", "go run *",
+                "pip install *", "rm -rf *",
             ];
             and(defaults(), &denied.map(|pattern| ("bash", pattern, Deny)))
         }
@@ -164,18 +99,8 @@ fn unescaped(text: &str) -> String {
 
 fn site() -> Site {
     let names = [
-        "a",
-        ".env",
-        ".env.local",
-        ".env.example",
-        "sub/.env",
-        "sub/x",
-        "sub/secret.txt",
-        "secret.txt",
-        "src/a",
-        "in",
-        "key.pem",
-        "list",
+        "a", ".env", ".env.local", ".env.example", "sub/.env", "sub/x", "sub/secret.txt",
+        "secret.txt", "src/a", "in", "key.pem", "list",
     ];
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"x\n"[..])).collect();
     let site = Site::with(&files);
@@ -187,22 +112,9 @@ fn site() -> Site {
 /// A repository without files that rules protect from being read.
 fn repository() -> Site {
     let names = [
-        ".git/HEAD",
-        ".git/config",
-        ".git/hooks/pre-commit.sample",
-        ".gitignore",
-        "AGENTS.md",
-        "Cargo.toml",
-        "Makefile",
-        "README.md",
-        "a.txt",
-        "package.json",
-        "src/a.rs",
-        "src/b.rs",
-        "target/debug/x.o",
-        "tests/t.py",
-        "x.patch",
-        "x.tar",
+        ".git/HEAD", ".git/config", ".git/hooks/pre-commit.sample", ".gitignore", "AGENTS.md",
+        "Cargo.toml", "Makefile", "README.md", "a.txt", "package.json", "src/a.rs", "src/b.rs",
+        "target/debug/x.o", "tests/t.py", "x.patch", "x.tar",
     ];
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (*name, &b"x\n"[..])).collect();
     Site::with(&files)
@@ -212,14 +124,8 @@ fn repository() -> Site {
 fn with_settings() -> Site {
     let site = repository();
     for name in [
-        ".leftfold/agents/a.md",
-        ".leftfold/plans/p.md",
-        "leftfold.json",
-        "evil/AGENTS.md",
-        "evil/b",
-        "evil/deep/.leftfold/x",
-        "sub/AGENTS.md",
-        "sub/a",
+        ".leftfold/agents/a.md", ".leftfold/plans/p.md", "leftfold.json", "evil/AGENTS.md",
+        "evil/b", "evil/deep/.leftfold/x", "sub/AGENTS.md", "sub/a",
     ] {
         site.file(name, "x\n");
     }

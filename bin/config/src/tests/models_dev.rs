@@ -198,11 +198,7 @@ fn a_file_never_moves_a_key() {
         "anthropic": { "npm": chat, "api": evil, "env": ["ANTHROPIC_API_KEY"] },
     });
     let names = [
-        "ZHIPU_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "MINIMAX_API_KEY",
-        "QUERY_TOKEN",
-        "AWS_KEY",
+        "ZHIPU_API_KEY", "ANTHROPIC_API_KEY", "MINIMAX_API_KEY", "QUERY_TOKEN", "AWS_KEY",
         "VENDOR_KEY",
     ];
     let world = names.iter().fold(with_list(&list), |world, name| world.var(name, "v"));

@@ -20,21 +20,11 @@ fn nothing_at_all_gives_the_defaults() {
 fn later_sources_win() {
     // Removes one source after the other, strongest first.
     let order = [
-        "LEFTFOLD_CONFIG_CONTENT",
-        "LEFTFOLD_CONFIG",
-        "sub/.leftfold/leftfold.jsonc",
-        "sub/.leftfold/leftfold.json",
-        "sub/leftfold.jsonc",
-        "sub/leftfold.json",
-        "sub/.opencode/opencode.jsonc",
-        "sub/.opencode/opencode.json",
-        "sub/opencode.jsonc",
-        "sub/opencode.json",
-        ".leftfold/leftfold.json",
-        "leftfold.json",
-        "opencode.json",
-        "../.config/leftfold/leftfold.jsonc",
-        "../.config/leftfold/leftfold.json",
+        "LEFTFOLD_CONFIG_CONTENT", "LEFTFOLD_CONFIG", "sub/.leftfold/leftfold.jsonc",
+        "sub/.leftfold/leftfold.json", "sub/leftfold.jsonc", "sub/leftfold.json",
+        "sub/.opencode/opencode.jsonc", "sub/.opencode/opencode.json", "sub/opencode.jsonc",
+        "sub/opencode.json", ".leftfold/leftfold.json", "leftfold.json", "opencode.json",
+        "../.config/leftfold/leftfold.jsonc", "../.config/leftfold/leftfold.json",
         "../.config/opencode/opencode.json",
     ];
     for first in 0..order.len() {

@@ -239,20 +239,12 @@ fn rules_keep_their_order_through_every_merge() {
     assert_eq!(
         rules(&world.load_in("sub").unwrap()),
         [
-            "z * Ask",
-            "bash a Ask",
-            "bash * Ask", // global, of OpenCode
-            "bash b Deny",
-            "bash a Deny",
-            "z * Allow", // global
-            "bash * Allow",
-            "bash b Allow", // project
-            "edit * Ask",
-            "bash * Deny", // nearer
-            "bash c Ask",
-            "bash * Allow", // LEFTFOLD_CONFIG
-            "edit x Deny",
-            "z * Deny", // LEFTFOLD_CONFIG_CONTENT
+            "z * Ask", "bash a Ask", "bash * Ask", // global, of OpenCode
+            "bash b Deny", "bash a Deny", "z * Allow", // global
+            "bash * Allow", "bash b Allow", // project
+            "edit * Ask", "bash * Deny", // nearer
+            "bash c Ask", "bash * Allow", // LEFTFOLD_CONFIG
+            "edit x Deny", "z * Deny", // LEFTFOLD_CONFIG_CONTENT
         ]
     );
 }

@@ -359,13 +359,8 @@ fn a_project_tightens_the_users_rules_and_never_lifts_a_deny() {
         ("{}", r#"{"bash": "ask"}"#, r#"{"bash": {"ls": "allow"}}"#, "bash", "ls", Allow, Allow),
         ("{}", r#"{"bash": "deny"}"#, r#"{"bash": "allow"}"#, "bash", "ls", Allow, Allow),
         (
-            r#"{"bash": "deny"}"#,
-            r#"{"bash": "ask"}"#,
-            r#"{"bash": "allow"}"#,
-            "bash",
-            "ls",
-            Allow,
-            Allow,
+            r#"{"bash": "deny"}"#, r#"{"bash": "ask"}"#, r#"{"bash": "allow"}"#, "bash", "ls",
+            Allow, Allow,
         ),
     ] {
         for of_agent in [false, true] {

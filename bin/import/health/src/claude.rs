@@ -21,16 +21,8 @@ const LONGEST_NAME: usize = 128;
 
 /// The members that an added record has from the record before it.
 const COPIED: [&str; 10] = [
-    "isSidechain",
-    "agentId",
-    "userType",
-    "cwd",
-    "sessionId",
-    "version",
-    "gitBranch",
-    "slug",
-    "timestamp",
-    "entrypoint",
+    "isSidechain", "agentId", "userType", "cwd", "sessionId", "version", "gitBranch", "slug",
+    "timestamp", "entrypoint",
 ];
 
 /// Members that name a record.

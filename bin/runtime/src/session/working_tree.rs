@@ -92,15 +92,8 @@ async fn in_time<T>(read: impl Future<Output = anyhow::Result<T>>) -> anyhow::Re
 /// The arguments that compare the files with a commit.
 fn comparing<'a>(kind: &'a str, head: &'a str) -> [&'a str; 9] {
     [
-        "diff",
-        kind,
-        "-z",
-        "--no-renames",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--ignore-submodules=all",
-        head,
-        "--",
+        "diff", kind, "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+        "--ignore-submodules=all", head, "--",
     ]
 }
 

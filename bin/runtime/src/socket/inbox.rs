@@ -38,14 +38,8 @@ const FAILING: u32 = 3;
 
 /// The methods that messages call.
 const TAKEN: [&str; 8] = [
-    "_leftfold/prompt",
-    "_leftfold/answer",
-    "_leftfold/cancel",
-    "_leftfold/compact",
-    "_leftfold/configure",
-    "_leftfold/revert",
-    "_leftfold/unrevert",
-    FORK,
+    "_leftfold/prompt", "_leftfold/answer", "_leftfold/cancel", "_leftfold/compact",
+    "_leftfold/configure", "_leftfold/revert", "_leftfold/unrevert", FORK,
 ];
 
 /// Takes messages for the one session of `sessions` as long as that and its store are there, if nodes share the store.

@@ -17,29 +17,9 @@ use crate::theme::{CodeTheme, ColorDepth, Theme, ThemeName};
 
 /// The names of the styles of [`theme`], by their colours.
 const NAMES: [&str; 23] = [
-    "dim",
-    "heading",
-    "code",
-    "link",
-    "quote",
-    "marker",
-    "added",
-    "removed",
-    "added-word",
-    "removed-word",
-    "number",
-    "error",
-    "warning",
-    "success",
-    "accent",
-    "selection",
-    "matched",
-    "comment",
-    "keyword",
-    "string",
-    "literal",
-    "function",
-    "name",
+    "dim", "heading", "code", "link", "quote", "marker", "added", "removed", "added-word",
+    "removed-word", "number", "error", "warning", "success", "accent", "selection", "matched",
+    "comment", "keyword", "string", "literal", "function", "name",
 ];
 
 /// A theme in which every style is different.

@@ -49,9 +49,7 @@ fn words(hook: HookPoint) -> &'static [&'static str] {
         HookPoint::ChatParams => &["{}", r#"{"temperature":1,"options":{"a":null}}"#, "[]"],
         HookPoint::ToolBefore => &["{}", "{}", r#"{"args":{"y":2}}"#, r#"{"deny":"no"}"#],
         HookPoint::ToolAfter => &[
-            "{}",
-            r#"{"output":"other"}"#,
-            r#"{"output":"","title":"t"}"#,
+            "{}", r#"{"output":"other"}"#, r#"{"output":"","title":"t"}"#,
             r#"{"metadata":{"a":null,"b":{"c":1}}}"#,
         ],
         HookPoint::ToolDefinition => &["{}", r#"{"tools":{"read":{"description":"d"}}}"#],

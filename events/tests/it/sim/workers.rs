@@ -97,18 +97,8 @@ impl World {
         let calls = if step == 1 && calls == 0 { self.random.below(3) } else { calls };
         for _ in 0..calls {
             let name = self.random.choose(&[
-                "read",
-                "read",
-                "edit",
-                "edit",
-                "bash",
-                "bash",
-                "batch",
-                "question",
-                "task",
-                "plan_exit",
-                "plan_enter",
-                "we.ird",
+                "read", "read", "edit", "edit", "bash", "bash", "batch", "question", "task",
+                "plan_exit", "plan_enter", "we.ird",
             ]);
             let id = self.random.choose(&["a", "b", "c", "", "a_1"]);
             let input = self.random.choose(&["{}", r#"{"x":1}"#, r#""not json"#]);

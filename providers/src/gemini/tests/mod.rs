@@ -154,9 +154,7 @@ fn reasons_to_finish() {
 #[test]
 fn answers_that_are_none_are_asked_for_again() {
     for reason in [
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "UNEXPECTED_TOOL_CALL",
+        "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL",
         "TOO_MANY_TOOL_CALLS",
     ] {
         for before in [vec![], vec![parts(json!([{"text":"a"}]))]] {

@@ -88,12 +88,8 @@ fn damaged_chunks_fail_and_foreign_events_do_not() {
         assert_eq!((failure.class, failure.retryable), (FailureClass::Network, true), "{text}");
     }
     for text in [
-        "event: ping\ndata: {oops\n\n",
-        "data: {\"a\":1}\n\n",
-        "data: keep-alive\n\n",
-        "data: 7\n\n",
-        "data: null\n\n",
-        "data: {\"choices\":[]}\n\n",
+        "event: ping\ndata: {oops\n\n", "data: {\"a\":1}\n\n", "data: keep-alive\n\n",
+        "data: 7\n\n", "data: null\n\n", "data: {\"choices\":[]}\n\n",
     ] {
         assert!(decode(&[text.as_bytes()]).is_empty(), "{text}");
     }

@@ -77,17 +77,8 @@ pub(crate) fn sites() -> Vec<Site> {
         Site::new(gemini, "", "gemini-3-pro-preview", json!({"effort":"high"})),
     ];
     let vendors = [
-        "openai",
-        "azure",
-        "groq",
-        "xai",
-        "deepseek",
-        "mistral",
-        "moonshot",
-        "alibaba",
-        "perplexity",
-        "ollama",
-        "generic",
+        "openai", "azure", "groq", "xai", "deepseek", "mistral", "moonshot", "alibaba",
+        "perplexity", "ollama", "generic",
     ];
     sites.extend(vendors.map(|vendor| Site::new(chat, vendor, "m", json!({}))));
     sites

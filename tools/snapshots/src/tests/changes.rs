@@ -17,20 +17,8 @@ use crate::{FileMode, Snapshots, Version};
 
 /// Some are files at one time and folders at another.
 const PATHS: [&str; 14] = [
-    "x",
-    "y.log",
-    ".gitignore",
-    "a",
-    "a/x",
-    "a/y.log",
-    "a/.gitignore",
-    "a/c",
-    "a/c/x",
-    "a/c/y.log",
-    "d",
-    "d/e",
-    "d/e/x",
-    "d/e/f/y.log",
+    "x", "y.log", ".gitignore", "a", "a/x", "a/y.log", "a/.gitignore", "a/c", "a/c/x", "a/c/y.log",
+    "d", "d/e", "d/e/x", "d/e/f/y.log",
 ];
 const FOLDERS: [&str; 5] = ["", "a", "a/c", "d", "d/e"];
 const RULES: [&str; 9] =

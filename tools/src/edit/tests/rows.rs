@@ -77,10 +77,7 @@ const LINES: &[Row] = &[
     ("    foo()\nfoo();\n", "foo()", "bar()", "line_trimmed", "bar()\nfoo();\n"),
     // the common indentation distinguishes lines that are equal without white space at their ends
     (
-        "  a:\n    b\n\na:\n    b\n",
-        "    a:\n      b",
-        "x",
-        "indentation_flexible",
+        "  a:\n    b\n\na:\n    b\n", "    a:\n      b", "x", "indentation_flexible",
         "x\n\na:\n    b\n",
     ),
     ("\tif:\n\t\tgo\nif:\ngo\n", "if:\n\tgo", "x", "indentation_flexible", "x\nif:\ngo\n"),
@@ -168,10 +165,7 @@ const BLOCKS: &[Row] = &[
 /// What looks alike is found, and the rest of the file keeps its form.
 const FOLDED: &[Row] = &[
     (
-        "// Cafe\u{301}\nlet x = 1;\n",
-        "// Café\nlet x = 1;",
-        "// Café\nlet x = 2;",
-        "folded",
+        "// Cafe\u{301}\nlet x = 1;\n", "// Café\nlet x = 1;", "// Café\nlet x = 2;", "folded",
         "// Café\nlet x = 2;\n",
     ),
     ("// Café\nx\n", "Cafe\u{301}\nx", "y", "folded", "// y\n"),
@@ -184,31 +178,19 @@ const FOLDED: &[Row] = &[
 const INDENTED: &[Row] = &[
     ("def f():\n\tx = 1\n", "\t\t\tx = 1", "\t\t\tx = 2", "line_trimmed", "def f():\n\tx = 2\n"),
     (
-        "if a:\n  b\n  c\n",
-        "    b\n    c",
-        "    if d:\n      e",
-        "line_trimmed",
+        "if a:\n  b\n  c\n", "    b\n    c", "    if d:\n      e", "line_trimmed",
         "if a:\n  if d:\n    e\n",
     ),
     (
-        "if a:\n\tb:\n\t\tc\n",
-        "    b:\n        c",
-        "    b:\n        d\n\n    e",
-        "line_trimmed",
+        "if a:\n\tb:\n\t\tc\n", "    b:\n        c", "    b:\n        d\n\n    e", "line_trimmed",
         "if a:\n\tb:\n\t\td\n\n\te\n",
     ),
     (
-        "if a:\n    b:\n        c\n",
-        "\tb:\n\t\tc",
-        "\tb:\n\t\t\td",
-        "line_trimmed",
+        "if a:\n    b:\n        c\n", "\tb:\n\t\tc", "\tb:\n\t\t\td", "line_trimmed",
         "if a:\n    b:\n            d\n",
     ),
     (
-        "if a {\n\tb\n}\n",
-        "if a {\n    b\n}",
-        "if a {\n    b\n        c\n}",
-        "line_trimmed",
+        "if a {\n\tb\n}\n", "if a {\n    b\n}", "if a {\n    b\n        c\n}", "line_trimmed",
         "if a {\n\tb\n\t\tc\n}\n",
     ),
     // what lies further left than all that was searched for has no counterpart

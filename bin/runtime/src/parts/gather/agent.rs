@@ -154,20 +154,8 @@ fn general() -> Agent {
 
 /// Commands that only read, as patterns of rules.
 const READ_ONLY_COMMANDS: [&str; 14] = [
-    "ls *",
-    "pwd",
-    "cat *",
-    "head *",
-    "tail *",
-    "wc *",
-    "file *",
-    "stat *",
-    "git status *",
-    "git log *",
-    "git show *",
-    "git diff *",
-    "git blame *",
-    "git ls-files *",
+    "ls *", "pwd", "cat *", "head *", "tail *", "wc *", "file *", "stat *", "git status *",
+    "git log *", "git show *", "git diff *", "git blame *", "git ls-files *",
 ];
 
 /// Patterns of options that make such a command write or run other commands.

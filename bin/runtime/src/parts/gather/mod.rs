@@ -243,12 +243,7 @@ mod tests {
     }
 
     const MODELS: [&str; 7] = [
-        "gpt-5-codex",
-        "gpt-5",
-        "o3",
-        "gemini-3-pro",
-        "claude-opus-4-5",
-        "arcee-ai/trinity-mini",
+        "gpt-5-codex", "gpt-5", "o3", "gemini-3-pro", "claude-opus-4-5", "arcee-ai/trinity-mini",
         "qwen3:8b",
     ];
 
