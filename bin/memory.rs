@@ -1,7 +1,11 @@
-//! Makes a node return the memory of resting sessions to the system.
+//! The allocator of static programs, and how a node with glibc returns the memory of resting sessions to the system.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// glibc returns blocks of at least this many bytes to the system when they are freed. By default
 /// glibc keeps freed blocks of every size that it has seen. Each open store has tables of several
