@@ -63,11 +63,10 @@ fn make(directory: &Path) -> anyhow::Result<PathBuf> {
 /// The command that starts this program from here.
 fn program() -> String {
     let Ok(program) = std::env::current_exe() else { return "leftfold".to_owned() };
-    let in_path = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| program.parent() == Some(&folder))
-    });
-    if in_path {
-        return "leftfold".to_owned();
+    // A shell that found the program in PATH passes its name alone. The place that it found may be a link.
+    let called = std::env::args().next().unwrap_or_default();
+    if !called.contains('/') {
+        return called;
     }
     let here = std::env::current_dir().unwrap_or_default();
     program.strip_prefix(&here).unwrap_or(&program).display().to_string()
