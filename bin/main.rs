@@ -41,6 +41,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    if cli.version {
+        return commands::version::version(cli.verbose);
+    }
     if let Some(command) = cli.for_people() {
         only_people::require(command)?;
     }

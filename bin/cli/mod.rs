@@ -28,7 +28,7 @@ pub(crate) use self::peers::*;
 ///
 /// Without a command, Leftfold starts a conversation on this terminal.
 #[derive(Debug, Parser)]
-#[command(name = "leftfold", version, args_conflicts_with_subcommands = true, after_help = examples::LEFTFOLD)]
+#[command(name = "leftfold", version, disable_version_flag = true, args_conflicts_with_subcommands = true, after_help = examples::LEFTFOLD)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -36,6 +36,12 @@ pub(crate) struct Cli {
     /// data folder, or LEFTFOLD_STORE]
     #[arg(long, value_name = "DIR|URL", global = true)]
     pub(crate) store: Option<String>,
+    /// Print the version
+    #[arg(long, short = 'V')]
+    pub(crate) version: bool,
+    /// With `--version`: also print the commit, the target, and how to upgrade and remove this installation
+    #[arg(long, requires = "version")]
+    pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) conversation: ConversationArgs,
 }

@@ -51,6 +51,7 @@ pub(crate) mod trust;
 mod turn_runner;
 mod verdicts;
 pub(crate) mod verify;
+pub(crate) mod version;
 mod whole_file;
 pub(crate) mod why;
 

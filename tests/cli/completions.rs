@@ -1,4 +1,4 @@
-//! Completions and the manual page cover every command.
+//! Completions, the manual page and the version.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -61,4 +61,21 @@ fn the_manual_has_a_page_of_all_and_of_each_command() {
     let none = site.run(&["man", "nothing"]);
     assert_eq!(none.code, 2);
     assert!(none.stderr.contains("no command `nothing`"), "{}", none.stderr);
+}
+
+#[test]
+fn the_version_also_names_the_build_and_how_it_is_removed() {
+    let site = Site::bare();
+    for args in [["--version"], ["-V"]] {
+        assert_eq!(site.run(&args).ok().stdout, "leftfold 0.1.0\n");
+    }
+    let told = site.run(&["--version", "--verbose"]).ok().stdout;
+    let rows: Vec<&str> = told.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(
+        rows,
+        ["leftfold", "commit", "target", "features", "program", "channel", "upgrade", "remove"]
+    );
+    assert!(told.contains("-linux-") && told.contains("postgres"), "{told}");
+    let alone = site.run(&["--verbose"]).with(2);
+    assert!(alone.stderr.contains("--version"), "{}", alone.stderr);
 }
