@@ -109,10 +109,7 @@ mod tests {
                 "pip uninstall leftfold",
             ),
             (
-                "e",
-                "usr/bin/leftfold",
-                "usr/share/doc/leftfold/copyright",
-                "Debian package",
+                "e", "usr/bin/leftfold", "usr/share/doc/leftfold/copyright", "Debian package",
                 "sudo apt remove leftfold",
             ),
             ("f", "bin/leftfold", ".crates.toml", "cargo", "cargo uninstall leftfold"),
