@@ -8,7 +8,6 @@ mod batch;
 mod concurrency;
 mod edit;
 mod formatters;
-mod json_rpc;
 mod language_servers;
 mod odd_files;
 mod permission;

@@ -462,3 +462,6 @@ impl MessageReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

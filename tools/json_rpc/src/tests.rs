@@ -1,12 +1,8 @@
-//! JSON-RPC with a child program, as plugins and language servers use it.
-
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use leftfold_json_rpc::{Framing, Handler, Link, Protocol, Reply};
 use leftfold_process::Program;
-use serde_json::Value;
+
+use super::*;
 
 struct Deaf;
 
