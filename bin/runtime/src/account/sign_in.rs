@@ -146,7 +146,9 @@ async fn refresh_models(row: &'static SignIn) -> Result<(), String> {
 /// # Errors
 /// There is no new list: the reason, for people.
 pub async fn bring_models_up_to_date(provider: &str) -> Result<(), String> {
-    match for_provider(provider).filter(|row| row.models.is_some() && account_models::is_due(provider)) {
+    match for_provider(provider)
+        .filter(|row| row.models.is_some() && account_models::is_due(provider))
+    {
         Some(row) => refresh_models(row).await,
         None => Ok(()),
     }
