@@ -1,4 +1,7 @@
 //! Compaction: requests the summary that replaces older messages.
+//!
+//! `events/src/next/compaction.rs` decides when, and `events/src/state/compacting.rs` puts the summary into the
+//! conversation.
 
 use leftfold_events::event::Compaction as CompactionEvent;
 use leftfold_events::{Fact, Seq};

@@ -14,7 +14,7 @@
 //! | a client's own actor | [`Observation`] | the task that serves it |
 //!
 //! Messages go down by `cast`; outcomes come back up as facts in a [`SessionMessage`], each with the
-//! `of` of the intent that it answers. Workers never talk to one another. QuestionReply ports are for clients
+//! `of` of the intent that it answers. Workers never talk to one another. Reply ports are for clients
 //! alone: an actor that waits for another's answer in its handler would stop the tree.
 //!
 //! This module defines types and holds no behaviour. It knows no actor, so that each actor needs to

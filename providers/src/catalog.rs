@@ -1,4 +1,5 @@
-//! The known models of each wire format: limits, prices and capabilities. Settings override them.
+//! The known models of each wire format: limits, prices and capabilities.
+//! `bin/runtime/src/parts/model.rs` lays settings and lists of models over them.
 
 use leftfold_events::turn_config::{Abilities, ModelSpec};
 

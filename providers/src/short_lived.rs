@@ -1,5 +1,8 @@
 //! Credentials that end after some time: each is got once for all requests of the process, used until shortly before its
 //! end, and forgotten when a server refuses it.
+//!
+//! Amazon's and Google's clouds have such credentials. Tokens of sign-ins are refreshed in
+//! `bin/runtime/src/account/sign_in.rs`.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! Recognises images and PDFs, which models see as attachments.
+//! Recognises images and PDFs, which models see as attachments, and their largest sizes. `read`, `webfetch` and prompts
+//! (`bin/runtime/src/prompt/attach.rs`) refuse larger ones.
 
 use base64::Engine as _;
 use leftfold_events::media::{self, BASE64, MAX_IMAGE_BASE64};

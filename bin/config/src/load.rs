@@ -1,5 +1,5 @@
 //! Reads settings: each source by itself, so that an overriding source hides no error, and then all
-//! of them merged.
+//! of them merged. `sources.rs` has the order in which later sources win.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Signals that ask a program to stop.
+//! Signals that ask this program to stop. The processes of calls are ended in `tools/process/src/running.rs`.
 
 #[derive(Debug)]
 pub struct Signals {

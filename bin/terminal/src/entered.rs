@@ -1,4 +1,5 @@
-//! Sorts an entered line into a prompt, a command of the conversation, or a command line for the shell.
+//! Sorts an entered line into a prompt, a command of the conversation, or a command line for the shell. Has the table of
+//! slash commands of the conversation (`BUILTIN_COMMANDS`); `commands.rs` runs them.
 
 /// A line that the user has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The last row of the screen: which agent and model answer, how full the context is, and what it has cost.
+//! The data of the status line (the last row of the screen), such as agent, model and size of the context. `live.rs` draws the
+//! line (`status_item`).
 
 use leftfold_config::StatusItem;
 use leftfold_events::turn_config::AskMode;

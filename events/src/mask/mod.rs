@@ -1,6 +1,6 @@
-//! Masks tokens of well-known shapes in everything that leaves the process. The log keeps them, so
-//! that it replays exactly. Values that are secret by name never enter the log
-//! ([`crate::secrets`]).
+//! Masks tokens of well-known shapes in everything that leaves the process. Nothing here changes the log: it keeps
+//! the tokens, so that it replays exactly. Known secrets are replaced before they enter the log, in
+//! [`crate::secrets`].
 //!
 //! The masked form of an event is computed once for all observers, and contents get new hashes.
 //! Text that does not come from events is masked where it leaves the process. An import of a masked

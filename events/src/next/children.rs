@@ -1,6 +1,8 @@
 //! Decides how a call and the session that it started (a subagent) continue. Two sessions with two logs take
 //! part, so the decision is not an event in either log. It follows from both states whenever
 //! `subagent.spawned` is performed, for the first time or again.
+//!
+//! Permissions of subagents: `bin/runtime/src/turn/turn_config/base.rs`.
 
 use crate::event::{Ended, Envelope, Event, Subagent, Turn};
 use crate::id::{Seq, SessionId};

@@ -1,4 +1,6 @@
 //! Permission rules: allow, ask or deny, by wildcards for permission and pattern. The last matching rule decides.
+//!
+//! Permissions of subagents: `bin/runtime/src/turn/turn_config/base.rs`.
 
 use serde::{Deserialize, Serialize};
 

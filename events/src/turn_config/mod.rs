@@ -1,4 +1,5 @@
-//! The decoded contents of `turn.configured`: the configuration of a session's turns.
+//! The decoded contents of `turn.configured`: the configuration of a session's turns. It includes the model's price of tokens
+//! ([`Prices`]); [`Prices::cost`] computes the cost of a request.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,6 @@
 //! Signing in, from the first request to the tokens: with a browser on this machine, or with a code.
+//!
+//! Tokens of sign-ins at vendors are refreshed in `bin/runtime/src/account/sign_in.rs`.
 
 use std::fmt;
 

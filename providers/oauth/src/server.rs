@@ -1,4 +1,6 @@
 //! One authorization server: its addresses, and the requests for tokens that every way of signing in ends with.
+//!
+//! `bin/runtime/src/account/sign_in.rs` decides when tokens of sign-ins at vendors are refreshed.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,5 @@
-//! Encodes a neutral request as a body of Gemini. The model is named in the address.
+//! Encodes the members of a body of Gemini except `contents`, which `content` encodes. `crate::encoded` joins both.
+//! The model is named in the address.
 
 use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;

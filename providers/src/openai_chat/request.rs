@@ -1,4 +1,4 @@
-//! Encodes a neutral request as a body of Chat Completions.
+//! Encodes the members of a body of Chat Completions except `messages`, which `message` encodes. `crate::encoded` joins both.
 
 use std::borrow::Cow;
 

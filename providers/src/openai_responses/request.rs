@@ -1,4 +1,4 @@
-//! Encodes a neutral request as a body of Responses.
+//! Encodes the members of a body of Responses except `input`, which `message` encodes. `crate::encoded` joins both.
 
 use leftfold_events::Request;
 use leftfold_events::turn_config::ToolSpec;

@@ -17,7 +17,8 @@
 //! | `json_path` | Paths in the lines of the channel |
 //! | `channel`, `failure` | The lines between node and helper; a step that failed |
 //! | `supervise` | Runs the confined command and reports its end |
-//! | `helper`, `init`, `namespaces`, `bwrap`, `landlock`, `filter` | Linux: the processes and what they set up |
+//! | `init` | Linux: the first process in the sandbox; `confine` confines it and the command |
+//! | `helper`, `namespaces`, `bwrap`, `landlock`, `filter` | Linux: the process that starts init, and what both set up |
 //! | `probe` | Which backend works on this machine |
 //! | `seatbelt` | macOS: the text of a profile for `sandbox-exec`, and the helper |
 //!

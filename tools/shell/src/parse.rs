@@ -1,4 +1,4 @@
-//! A line as a tree, and the steps in it.
+//! Splits a line into steps, by its tree. `commands` turns steps into the patterns that rules judge.
 //!
 //! The tree is the work of a grammar that is not bash's own, so `check` holds it against the text; a
 //! line that is doubtful in any way is not understood here, and is cut instead (`cut`).

@@ -2,6 +2,8 @@
 //!
 //! Reading them is safe whatever the file is: it never waits for a pipe, links of a project must
 //! stay in it, and long texts are cut.
+//!
+//! `bin/runtime/src/parts/gather/instructions/` decides which folders are searched for them.
 
 mod globs;
 mod pages;

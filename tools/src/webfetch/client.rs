@@ -22,7 +22,6 @@ static ANY: OnceLock<ClientResult> = OnceLock::new();
 ///
 /// # Errors
 /// The client cannot be built.
-/// It cannot be built.
 pub(crate) async fn client(private: bool) -> Result<&'static Client, Error> {
     let cell = if private { &ANY } else { &PUBLIC };
     if cell.get().is_none() {

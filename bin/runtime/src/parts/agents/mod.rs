@@ -1,4 +1,6 @@
 //! The agents: the built-in ones and those in settings, which change built-in ones or add new ones.
+//!
+//! `denials` makes the rules that a subagent inherits; `bin/runtime/src/turn/turn_config/base.rs` hands them down.
 
 use std::num::NonZeroU32;
 

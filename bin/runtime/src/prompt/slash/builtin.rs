@@ -1,4 +1,5 @@
-//! The built-in commands. Settings may change or replace each.
+//! The built-in slash commands that are prompts: `/init` and `/review`. Settings may change or replace each. Commands of the
+//! conversation, such as `/model`, are in `bin/terminal/src/entered.rs`.
 
 /// A command that is built in.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Reverts a session, and undoes a revert.
+//! Reverts a session, and undoes a revert. `tools/snapshots/src/restore.rs` restores the files.
 
 use anyhow::Context;
 use leftfold_actors::{Answered, NodeMessage};

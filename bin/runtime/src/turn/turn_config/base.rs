@@ -1,6 +1,7 @@
-//! The parts that a turn takes over: from its session, from the turn that it resumes, from its parent's turn, or from the
-//! agent that hands over to it.
-//! A subagent gets its permissions here: the rules that deny or ask its parent restrict it, too.
+//! Permissions of subagents, and whatever else a turn inherits: from its session, from the turn that it resumes, from its
+//! parent's turn, or from the agent that hands over to it.
+//!
+//! The rules that deny something to a subagent's parent restrict the subagent, too.
 
 use leftfold_events::TurnConfig;
 use leftfold_events::event::SessionChoices;
