@@ -9,6 +9,9 @@
 # settings and no start-up file of a shell.
 set -eu
 
+# a function, so that a script whose download was cut off does nothing
+main() {
+
 releases=${LEFTFOLD_RELEASES:-@RELEASES@}
 key='@KEY@'
 prefix=${LEFTFOLD_PREFIX:-}
@@ -128,3 +131,7 @@ case :$PATH: in
 esac
 say "try it without a key:  leftfold demo"
 say "remove it:  sh $prefix/share/leftfold/install.sh --remove"
+
+}
+
+main "$@"
