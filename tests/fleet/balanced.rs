@@ -74,7 +74,7 @@ fn clients_behind_a_load_balancer_get_every_answer() {
     let mut servers = vec![serve(0), serve(1)];
     let attached = format!("http://127.0.0.1:{}", balancer(ports));
     let mut sessions: [Option<String>; 2] = [None, None];
-    let prompts = number("LEFTFOLD_PROMPTS", 4);
+    let prompts = number("LEFTFOLD_PROMPTS", 3);
     for count in 0..prompts {
         if count % ROUND == ROUND - 1 {
             let at = count / ROUND % 2;

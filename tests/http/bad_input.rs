@@ -349,7 +349,7 @@ fn connections_are_limited() {
 fn clients_that_never_read_cost_bounded_memory() {
     const EACH: u64 = 256;
     leftfold_runtime::raise_open_files();
-    let more = common::number("LEFTFOLD_CLIENTS", 300);
+    let more = common::number("LEFTFOLD_CLIENTS", 150);
     let site = site();
     let server = Served::start(&site);
     let session = server.session();

@@ -340,6 +340,8 @@ impl TreeReader<'_> {
 /// Finds lines by offset.
 struct Lines<'a> {
     text: &'a str,
+    /// Then a column is a difference of bytes, however long the line is.
+    is_ascii: bool,
     /// The start of each line, in bytes.
     starts: Vec<usize>,
 }
@@ -347,13 +349,17 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
         let starts = text.match_indices('\n').map(|(at, _)| at + 1);
-        Self { text, starts: std::iter::once(0).chain(starts).collect() }
+        let starts = std::iter::once(0).chain(starts).collect();
+        Self { text, is_ascii: text.is_ascii(), starts }
     }
 
     /// Line and column of a byte, both from 1; the column in characters.
     fn locate(&self, offset: usize) -> (usize, usize) {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or(0);
+        if self.is_ascii {
+            return (line, offset.saturating_sub(start) + 1);
+        }
         let before = self.text.get(start..offset).unwrap_or_default();
         (line, before.chars().count() + 1)
     }

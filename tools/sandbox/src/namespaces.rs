@@ -194,11 +194,13 @@ impl Mounts {
     fn hide_folder(&mut self, path: &Path, holds: bool) -> rustix::io::Result<()> {
         let empty = self.empty.as_ref().filter(|_| !holds).map(dup).transpose()?;
         self.mount(path, holds, None, |at| match &empty {
-            // the first one may be gone with its mount point
-            Some(empty) => copy(empty, false).or_else(|_| cover(at, holds)),
-            None => cover(at, holds),
+            // the folder may be a file by now, and the first empty one may be gone with its mount point
+            Some(empty) if is_folder(at)? => copy(empty, false).or_else(|_| cover(at, holds)),
+            _ => cover(at, holds),
         })?;
-        if let Some(made) = self.made.get(path).filter(|made| !made.holds) {
+        if let Some(made) = self.made.get(path).filter(|made| !made.holds)
+            && is_folder(&made.mount)?
+        {
             self.empty = Some(dup(&made.mount)?);
         }
         Ok(())
@@ -221,9 +223,13 @@ impl Mounts {
             };
             let mounted = match point {
                 Ok(None) => return Ok(()),
-                Ok(Some(point)) => {
-                    tree(&point).and_then(|tree| attach(&tree, &point).map(|()| tree))
-                }
+                Ok(Some(point)) => tree(&point).and_then(|tree| {
+                    // a file cannot cover a folder, nor a folder a file
+                    if is_folder(&tree)? != is_folder(&point)? {
+                        return Err(Errno::NOENT);
+                    }
+                    attach(&tree, &point).map(|()| tree)
+                }),
                 Err(error) => Err(error),
             };
             match mounted {
