@@ -334,7 +334,7 @@ async fn of_many_unused_sessions_few_rest_when_another_is_opened() {
     while still_open().await == OPEN {
         tokio::task::yield_now().await;
     }
-    // until nothing more happens by itself
+    // until nothing more happens by itself; the clock is paused, so this takes no time
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(still_open().await, OPEN - 2);
     live.stop().await;

@@ -195,11 +195,8 @@ pub(crate) fn nearest<'a>(wrong: &str, known: &'a [String]) -> Option<&'a str> {
 pub(crate) fn is_slip(one: &str, other: &str) -> bool {
     let letters = |text: &str| text.chars().filter(|it| !matches!(it, '_' | '-')).count();
     // most names differ in their length already, and a file may have thousands of keys
-    if letters(one).abs_diff(letters(other)) > 1 {
-        return false;
-    }
-    let (one, other) = (plain(one), plain(other));
-    one.len().abs_diff(other.len()) <= 1 && strsim::damerau_levenshtein(&one, &other) <= 1
+    letters(one).abs_diff(letters(other)) <= 1
+        && strsim::damerau_levenshtein(&plain(one), &plain(other)) <= 1
 }
 
 fn plain(text: &str) -> String {

@@ -597,6 +597,34 @@ mod tests {
         });
     }
 
+    /// Another command replaces a folder that is to be hidden by a file, between two folders: all three are covered.
+    #[test]
+    fn a_folder_that_has_become_a_file_is_hidden() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [first, file, last] = ["first", "file", "last"].map(|name| root.join(name));
+        for folder in [&first, &last] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("key"), "PRIVATE").unwrap();
+        }
+        fs::write(&file, "PRIVATE").unwrap();
+        let hidden = |path: &PathBuf| Step::HideFolder { path: path.clone(), holds: false };
+        for order in [[&first, &file, &last], [&file, &first, &last]] {
+            std::thread::scope(|scope| {
+                let steps = scope.spawn(|| {
+                    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+                    let _mounts = perform(&order.map(hidden), None).unwrap();
+                    assert!(!first.join("key").exists() && !last.join("key").exists());
+                    assert_ne!(fs::read(&file).unwrap_or_default(), b"PRIVATE");
+                });
+                steps.join().unwrap();
+            });
+        }
+    }
+
     /// Whatever commands have left at a mount point and above it, it is made, and nothing of theirs is lost.
     #[test]
     fn a_mount_point_is_made_whatever_is_in_its_way() {

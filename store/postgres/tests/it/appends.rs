@@ -288,8 +288,10 @@ fn contents_that_are_being_removed_are_written_again() {
     tables.sql("update content set named = named - interval '3 days'");
     std::thread::scope(|scope| {
         let removal = || tables.sql("begin; delete from content; select pg_sleep(1.5); commit");
-        scope.spawn(removal);
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        let removal = scope.spawn(removal);
+        let removing = "select count(*) from pg_stat_activity \
+                        where wait_event = 'PgSleep' and query like '%delete from content;%'";
+        while !removal.is_finished() && tables.sql(removing) == "0" {}
         put(&engine, naming(append(&claims[1], id(2), 1, 1))).unwrap();
     });
     assert_eq!(engine.reader().payload(payload.0).unwrap().as_deref(), Some(&b"contents"[..]));
