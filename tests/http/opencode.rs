@@ -60,12 +60,14 @@ pub(crate) fn site() -> Site {
     let write = json!({ "filePath": "undo.txt", "content": "two\n" });
     let mut hello = reply("say hello", None, text("Hello from the model, in several pieces."));
     (hello["chunk"], hello["delay_ms"]) = (json!(8), json!(60));
+    let half = json!({ "match": { "prompt": "say half" }, "parts": [{ "text": "Half an answer" }, { "stall": true }] });
     let summary = json!({
         "match": { "purpose": "compaction" }, "parts": text("Everything so far went well."),
     });
     let replies = json!([
         summary,
         hello,
+        half,
         reply("run it", Some("ran-one"), text("It ran.")),
         reply("run it", None, bash("echo ran-one")),
         reply("run two", Some("ran-two"), text("It ran too.")),

@@ -82,12 +82,9 @@ const steps = {
     open.push(first)
     await until("there is a place for a prompt", () => first.has(EDITOR))
   },
-  async "prompt with streaming"() {
-    await first.run("window.__pieces = new Set(); new MutationObserver(() => { const said = /Hello from[^.]*\\.?/.exec(window.__text()); if (said) window.__pieces.add(said[0].length) }).observe(document.body, { subtree: true, childList: true, characterData: true })")
+  async prompt() {
     await first.prompt("say hello")
     await first.shows("Hello from the model, in several pieces.")
-    const pieces = await first.run("window.__pieces.size")
-    assert.ok(pieces > 1, `${pieces} pieces`)
   },
   async "permission"() {
     await first.prompt("run it")
@@ -161,6 +158,16 @@ const steps = {
     await first.click("[data-action=prompt-submit]")
     await first.shows("Interrupted")
     await first.screenshot("abort")
+  },
+  /** The model never ends this answer, so only what is streamed can be seen. */
+  async streaming() {
+    const ended = async () => (await first.text()).split("Interrupted").length
+    const before = await ended()
+    await first.prompt("say half")
+    await first.shows("Half an answer")
+    await first.click("[data-action=prompt-submit]")
+    await until("it is interrupted", async () => (await ended()) === before + 1)
+    await first.shows("Half an answer")
   },
   async "undo and redo"() {
     writeFileSync(`${project}/undo.txt`, "one\n")
