@@ -5,7 +5,8 @@
 //! the user and the socket; the processes that have this socket open are the client.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -98,7 +99,7 @@ impl PeerCheck {
 
 #[cfg(target_os = "linux")]
 fn check(connections: &[Connection]) -> Vec<Result<(), Stranger>> {
-    let sockets = sockets();
+    let sockets = sockets(connections);
     let own = rustix::process::getuid().as_raw();
     let found: Vec<Option<u64>> = connections
         .iter()
@@ -132,11 +133,24 @@ struct Socket {
     inode: u64,
 }
 
-/// The ends of all connections of the machine, each as a client's.
-fn sockets() -> HashMap<Connection, Socket> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).ok());
-    let lines = tables.iter().flatten().flat_map(|table| table.lines().skip(1));
-    lines.filter_map(entry).collect()
+/// The clients' ends of these connections. The kernel walks through its whole table, which is large on a machine with
+/// much memory, so the tables are read no further than to the last of them.
+fn sockets(wanted: &[Connection]) -> HashMap<Connection, Socket> {
+    let wanted: HashSet<&Connection> = wanted.iter().collect();
+    let mut found = HashMap::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        let Ok(table) = File::open(table) else { continue };
+        let lines = BufReader::new(table).lines().map_while(Result::ok).skip(1);
+        for (connection, socket) in lines.filter_map(|line| entry(&line)) {
+            if wanted.contains(&connection) {
+                found.insert(connection, socket);
+            }
+            if found.len() == wanted.len() {
+                return found;
+            }
+        }
+    }
+    found
 }
 
 fn entry(line: &str) -> Option<(Connection, Socket)> {
@@ -213,7 +227,7 @@ mod tests {
             connections.push(Connection::new(peer, server.local_addr().unwrap()));
             clients.push((client, server));
         }
-        let sockets = sockets();
+        let sockets = sockets(&connections);
         for connection in &connections {
             let socket = sockets[connection];
             assert_eq!(socket.user, rustix::process::getuid().as_raw());
