@@ -43,7 +43,7 @@ fn run(site: &Site, args: &[&str], input: &str) -> String {
     let shell = "printf '%s' \"$KEYS\" | \"$0\" \"$@\"";
     let mut command = site.command(args);
     let program = command.get_program().to_owned();
-    let mut on_terminal = std::process::Command::new("sh");
+    let mut on_terminal = std::process::Command::new("/bin/sh");
     on_terminal.args(["-c", shell]).arg(program).args(command.get_args()).env_clear();
     on_terminal.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     on_terminal.env("KEYS", input).env("PAGER", "cat").current_dir(site.project());

@@ -2,16 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::skipped;
+use crate::{in_path, skipped};
 
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// The program; without one the running test counts as skipped, and its caller returns.
 pub fn chromium() -> Option<PathBuf> {
-    let all = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&all)
-        .flat_map(|folder| BROWSERS.map(|name| folder.join(name)))
-        .find(|program| program.is_file());
+    let found = in_path(&BROWSERS);
     if found.is_none() {
         skipped(&format!("browsers are not installed: one of {}", BROWSERS.join(", ")));
     }

@@ -75,6 +75,15 @@ pub fn program() -> PathBuf {
     folder.join("leftfold")
 }
 
+/// The first of these programs in the folders of `PATH`. A command that names its program by a path is started without a copy
+/// of this process, also with an environment of its own.
+pub fn in_path(names: &[&str]) -> Option<PathBuf> {
+    let all = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&all)
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+        .find(|program| program.is_absolute() && program.is_file())
+}
+
 /// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -87,6 +87,8 @@ impl Peers {
         let mut command = Command::new(self.opencode());
         command.args(args).current_dir(site.project()).env_clear().stdin(Stdio::null());
         command.env("PATH", self.path()).env("HOME", site.path("user"));
+        // it runs for a second or two: code that is optimised meanwhile never pays off
+        command.env("BUN_JSC_useDFGJIT", "0");
         for (name, folder) in [
             ("XDG_DATA_HOME", "user/data"),
             ("XDG_CONFIG_HOME", "user/config"),

@@ -37,14 +37,18 @@ fn install(source: &str) -> Result<PathBuf, String> {
         return Ok(python);
     }
     super::may_install(&format!("the packages of {source} from PyPI"))?;
-    let python3 = python3()?;
+    let python3 = super::in_path(&["python3"]).ok_or("there is no `python3` in PATH")?;
     let version = said(Command::new(&python3).arg("--version"))?;
     let mut numbers = version.trim().trim_start_matches("Python ").split('.');
     let mut number = || numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);
     if (number(), number()) < PYTHON {
         return Err(format!("{} is too old", version.trim()));
     }
-    said(Command::new(&python3).args(["-m", "venv", "--clear"]).arg(folder.join("venv")))?;
+    // a pip in each environment takes longer to install than many of the packages
+    let has_pip = said(Command::new(&python3).args(["-m", "pip", "--version"])).is_ok();
+    let mut environment = Command::new(&python3);
+    environment.args(["-m", "venv", "--clear"]).args(has_pip.then_some("--without-pip"));
+    said(environment.arg(folder.join("venv")))?;
     // No package may run code during the installation. The file lists every dependency: resolved again,
     // `google-auth[requests]` would be the newest version, which has no hash in the file.
     let safe = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet"];
@@ -52,19 +56,12 @@ fn install(source: &str) -> Result<PathBuf, String> {
     let safe = safe.into_iter().chain(["--no-compile"]);
     // Harbor as a whole needs 3.12, its types for trajectories do not.
     let safe = safe.chain(["--ignore-requires-python"]);
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install"]).args(safe).arg("-r").arg(Path::new(&requirements));
+    let mut pip = Command::new(if has_pip { &python3 } else { &python });
+    pip.args(["-m", "pip", "--python"]).arg(&python).arg("install");
+    pip.args(safe).arg("-r").arg(Path::new(&requirements));
     said(&mut pip)?;
     fs::write(done, wanted).unwrap();
     Ok(python)
-}
-
-/// The first `python3` in the folders of `PATH`.
-fn python3() -> Result<PathBuf, String> {
-    let all = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&all).map(|folder| folder.join("python3"));
-    let found = places.find(|place| place.is_absolute() && place.is_file());
-    found.ok_or_else(|| "there is no `python3` in PATH".to_owned())
 }
 
 /// The output of a command that succeeds.

@@ -85,6 +85,28 @@ fn requests(log: &[Envelope]) -> (Vec<Made>, usize) {
     (made, prefixes)
 }
 
+/// The requests of a log of the corpus.
+struct MadeOfLog {
+    name: String,
+    made: Vec<Made>,
+    prefixes: usize,
+}
+
+/// The requests of all logs of the corpus, made once for all tests.
+fn all_requests() -> &'static [MadeOfLog] {
+    static MADE: OnceLock<Vec<MadeOfLog>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let logs = corpus().iter().flat_map(|(name, logs)| {
+            logs.iter().enumerate().map(move |(n, (_, log))| (format!("{name}.{n}"), log))
+        });
+        let of_log = |(name, log): (String, &Vec<Envelope>)| {
+            let (made, prefixes) = requests(log);
+            MadeOfLog { name, made, prefixes }
+        };
+        logs.map(of_log).collect()
+    })
+}
+
 /// The requests possible in this state: the next one, a title and a summary, one after a crash, and
 /// one after another prompt.
 fn possible(state: &State) -> Vec<(&'static str, Request)> {
@@ -157,19 +179,16 @@ fn every_prefix_makes_requests_that_every_api_takes() {
         .counts(&["sessions", "prefixes", "wires", "bodies"])
         .never(&["refused", "that do not begin like the one before"]);
     tally.add("wires", wires.len());
-    for (name, logs) in corpus() {
-        for (n, (_, log)) in logs.iter().enumerate() {
-            let (made, count) = requests(log);
-            tally.add("sessions", 1);
-            tally.add("prefixes", count);
-            for (format, site) in &wires {
-                let said = look_at(&tally, site, &made);
-                tally.add("bodies", said.len());
-                if let Some(folder) = &folder {
-                    for (made, body) in made.iter().zip(&said) {
-                        let file = format!("{format}-{name}.{n}.{}-{}.json", made.what, made.seq);
-                        std::fs::write(Path::new(folder).join(file), body.to_string()).unwrap();
-                    }
+    for MadeOfLog { name, made, prefixes } in all_requests() {
+        tally.add("sessions", 1);
+        tally.add("prefixes", *prefixes);
+        for (format, site) in &wires {
+            let said = look_at(&tally, site, made);
+            tally.add("bodies", said.len());
+            if let Some(folder) = &folder {
+                for (made, body) in made.iter().zip(&said) {
+                    let file = format!("{format}-{name}.{}-{}.json", made.what, made.seq);
+                    std::fs::write(Path::new(folder).join(file), body.to_string()).unwrap();
                 }
             }
         }
@@ -195,7 +214,7 @@ fn skeleton(value: &Value, key: &str) -> Value {
                     forms.push(form);
                 }
             }
-            forms.sort_by_key(Value::to_string);
+            forms.sort_by_cached_key(Value::to_string);
             Value::Array(forms)
         }
         // the vendors' types take any schema and any arguments
@@ -238,18 +257,15 @@ fn every_body_has_the_shape_that_the_vendors_sdks_name() {
         .counts(&["bodies", "distinct shapes", "spoiled bodies"])
         .never(&["refused", "spoiled and accepted"]);
     let mut bodies: Vec<Body> = Vec::new();
-    for (name, logs) in corpus() {
-        for (n, (_, log)) in logs.iter().enumerate() {
-            let (made, _) = requests(log);
-            for (format, site) in &wires {
-                for made in &made {
-                    let body = site.body(&made.request);
-                    tally.add("bodies", 1);
-                    let form = format!("{format} {}", skeleton(&body, ""));
-                    if tally.distinct("distinct shapes", form) {
-                        let name = format!("{format}, {name}.{n} at {} ({})", made.seq, made.what);
-                        bodies.push(Body { format, name, body });
-                    }
+    for MadeOfLog { name, made, .. } in all_requests() {
+        for (format, site) in &wires {
+            for made in made {
+                let body = site.body(&made.request);
+                tally.add("bodies", 1);
+                let form = format!("{format} {}", skeleton(&body, ""));
+                if tally.distinct("distinct shapes", form) {
+                    let name = format!("{format}, {name} at {} ({})", made.seq, made.what);
+                    bodies.push(Body { format, name, body });
                 }
             }
         }

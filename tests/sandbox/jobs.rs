@@ -361,6 +361,12 @@ fn everyday_jobs_work() {
         let backends = backends(*user);
         let of_root = if user.kind() == "root" { JOBS_OF_ROOT } else { &[] };
         for (at, job) in JOBS.iter().chain(of_root).enumerate() {
+            let is_chosen =
+                |which: &usize| all || (seed + at + first + which).is_multiple_of(SAMPLED);
+            let chosen: Vec<usize> = (0..backends.len()).filter(is_chosen).collect();
+            if chosen.is_empty() {
+                continue;
+            }
             let site = Confined::new(*user);
             let line = job.line.replace("PYTHON", python()).replace("USER_ID", &site.user_id());
             let line = format!("{SETTINGS}{line}");
@@ -372,10 +378,7 @@ fn everyday_jobs_work() {
                 not_run(&format!("{} as {}", job.name, user.kind()), missing.trim());
                 continue;
             }
-            for (which, backend) in backends.iter().enumerate() {
-                if !all && !(seed + at + first + which).is_multiple_of(SAMPLED) {
-                    continue;
-                }
+            for backend in chosen.into_iter().map(|which| &backends[which]) {
                 let site = Confined::new(*user);
                 let ran = site.run(&site.profile(*backend), &line);
                 let works = ran.report.code == Some(0);
