@@ -2,7 +2,7 @@
 //! of subagents. A fork shares the earlier events by reference, so each event is stored once, and
 //! each request counts once in every sum.
 //!
-//! `LEFTFOLD_TREES` sets the number of trees (default 30), `LEFTFOLD_SEED` the first seed.
+//! `LEFTFOLD_TREES` sets the number of trees (default 12), `LEFTFOLD_SEED` the first seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -309,7 +309,7 @@ fn stats(site: &Site) -> Sums {
 
 #[test]
 fn forks_of_forks_count_every_request_once() {
-    let (trees, seed) = (number("LEFTFOLD_TREES", 30), number("LEFTFOLD_SEED", 1));
+    let (trees, seed) = (number("LEFTFOLD_TREES", 12), number("LEFTFOLD_SEED", 1));
     let tally = Tally::promise(6, "forks")
         .counts(&[
             "trees", "sessions", "subagents", "forks", "deepest", "events", "shared events",

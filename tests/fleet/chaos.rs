@@ -5,7 +5,7 @@
 //! The checks read what the observer printed, what `export` prints, the lines that commands have written and what the server
 //! has shown. They share no code with the node.
 //!
-//! `LEFTFOLD_FAULTS` sets the number of faults (default 14), `LEFTFOLD_CHAOS_SEED` which come. The database has its standby and a
+//! `LEFTFOLD_FAULTS` sets the number of faults (default 10), `LEFTFOLD_CHAOS_SEED` which come. The database has its standby and a
 //! disk that can be full if the number is set.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -566,7 +566,7 @@ fn faults_lose_and_double_nothing() {
         // the times decide more than the seed, so it is not that of the commit
         let seed = number("LEFTFOLD_CHAOS_SEED", 1) as u64;
         let (mut servers, mut random) = (servers, Random::new(seed));
-        for _ in 0..number("LEFTFOLD_FAULTS", 14) {
+        for _ in 0..number("LEFTFOLD_FAULTS", 10) {
             sleep(Duration::from_millis(300 + random.below(1_500) as u64));
             servers = run.fault(servers, &mut random);
         }

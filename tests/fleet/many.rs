@@ -1,6 +1,6 @@
 //! Many sessions on three nodes, of which one is killed and one leaves. Prints how long turns and takeovers take.
 //!
-//! `LEFTFOLD_SESSIONS` sets the number of sessions (default 12). Leases are then the default ones, and the model
+//! `LEFTFOLD_SESSIONS` sets the number of sessions (default 6). Leases are then the default ones, and the model
 //! thinks for longer.
 
 use std::collections::HashMap;
@@ -83,7 +83,7 @@ fn takeover(site: &Site, mut node: Editor, count: usize, signal: Signal, name: &
 fn many_sessions_work_on_three_nodes_and_change_them() {
     let Some(cluster) = shared() else { return };
     let is_long = std::env::var_os("LEFTFOLD_SESSIONS").is_some();
-    let count = number("LEFTFOLD_SESSIONS", 12);
+    let count = number("LEFTFOLD_SESSIONS", 6);
     let thinking: u64 = if is_long { 4_000 } else { 300 };
     let mut replies: Vec<Value> = Vec::new();
     for name in ["killed", "ended"] {

@@ -2,7 +2,7 @@
 //! still and lose hints. Each server shows each session as its log has it, and answers each request.
 //!
 //! The test compares each server with `export`, and with a server that it starts at the end. `LEFTFOLD_ORDERS` sets the
-//! number of sessions (default 40). Each session has an order of its own.
+//! number of sessions (default 12). Each session has an order of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -217,7 +217,7 @@ fn each_server_shows_what_the_log_has() {
     let run = Run { nodes: &nodes, tally: &tally };
     let (next, working) = (AtomicUsize::new(0), AtomicUsize::new(CLIENTS));
     let sessions = Mutex::new(Vec::new());
-    let orders = number("LEFTFOLD_ORDERS", 24);
+    let orders = number("LEFTFOLD_ORDERS", 12);
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {

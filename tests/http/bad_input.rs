@@ -344,12 +344,12 @@ fn connections_are_limited() {
 }
 
 /// Clients of the feed that never read share what they wait for: many more of them cost less than 256 KiB each,
-/// though each tenth of them connects to another state. `LEFTFOLD_CLIENTS` sets their number (300).
+/// though each tenth of them connects to another state. `LEFTFOLD_CLIENTS` sets their number (60).
 #[test]
 fn clients_that_never_read_cost_bounded_memory() {
     const EACH: u64 = 256;
     leftfold_runtime::raise_open_files();
-    let more = common::number("LEFTFOLD_CLIENTS", 150);
+    let more = common::number("LEFTFOLD_CLIENTS", 60);
     let site = site();
     let server = Served::start(&site);
     let session = server.session();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::confined::{Confined, User, backends};
 
-const RUNS: usize = 50;
+const RUNS: usize = 30;
 
 /// The promise for a release build. The debug build is four times as large and slower to start.
 const MAX_START: Duration = Duration::from_millis(if cfg!(debug_assertions) { 60 } else { 15 });

@@ -10,7 +10,7 @@ use crate::confined::{Background, Confined, Running, User, backends};
 const AT_ONCE: usize = 8;
 
 /// Checks `round` for each user and each kind of namespaces, with a home folder that the private /tmp covers.
-/// `LEFTFOLD_ROUNDS` sets the number of rounds.
+/// `LEFTFOLD_ROUNDS` sets the number of rounds (3).
 fn each_round(covers: impl Fn(Backend) -> bool, check: impl Fn(&Confined, &Profile, usize)) {
     for user in User::all() {
         for backend in backends(*user).into_iter().filter(|backend| covers(*backend)) {
@@ -22,7 +22,7 @@ fn each_round(covers: impl Fn(Backend) -> bool, check: impl Fn(&Confined, &Profi
             // on a machine that idles, the commands would start one after the other
             let busy = (0..2).map(|_| Background::start(site.unconfined("while :; do :; done")));
             let _busy: Vec<Background> = busy.collect();
-            for round in 0..common::number("LEFTFOLD_ROUNDS", 6) {
+            for round in 0..common::number("LEFTFOLD_ROUNDS", 3) {
                 check(&site, &profile(&site, backend, round), round);
             }
         }

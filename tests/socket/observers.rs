@@ -2,7 +2,7 @@
 //! stop for a while. Each observer that continues at its cursor has every event of its sessions
 //! once and in order.
 //!
-//! `LEFTFOLD_KILLS` sets the number of kills (default 250), `LEFTFOLD_SEED` the first seed.
+//! `LEFTFOLD_KILLS` sets the number of kills (default 100), `LEFTFOLD_SEED` the first seed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -382,7 +382,7 @@ fn session<'a>(
 
 #[test]
 fn killed_observers_and_nodes_leave_no_gap() {
-    let (kills, seed) = (number("LEFTFOLD_KILLS", 250), number("LEFTFOLD_SEED", 1));
+    let (kills, seed) = (number("LEFTFOLD_KILLS", 100), number("LEFTFOLD_SEED", 1));
     let tally = Tally::promise(7, "observers")
         .counts(&[
             "kills", "of observers", "while it started", "of nodes", "pauses", "sessions",

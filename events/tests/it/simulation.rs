@@ -3,7 +3,7 @@
 //! chance; what must hold is checked after every step. The same seed makes the same bytes. Every wait has
 //! a deadline and names the party that ends it.
 //!
-//! `LEFTFOLD_SEEDS` says how many worlds (10,000 if it is not set), `LEFTFOLD_SEED` which is the first:
+//! `LEFTFOLD_SEEDS` says how many worlds (4,000 if it is not set), `LEFTFOLD_SEED` which is the first:
 //! a world that fails is printed and comes again with `LEFTFOLD_SEED=N LEFTFOLD_SEEDS=1`.
 #![allow(clippy::print_stdout, reason = "a promise tells its count")]
 
@@ -139,7 +139,7 @@ fn count_waits(waits: &Waits, all: bool) {
 
 #[test]
 fn every_world_holds_and_comes_again_as_it_was() {
-    let (first, count) = (number("LEFTFOLD_SEED", 1), number("LEFTFOLD_SEEDS", 10_000));
+    let (first, count) = (number("LEFTFOLD_SEED", 1), number("LEFTFOLD_SEEDS", 4_000));
     let tally = Tally::promise(10, "simulation")
         .counts(&["seeds", "events", "effects begun before they were durable"])
         .never(&["seeds that fail"]);

@@ -20,7 +20,7 @@ struct Flip {
 
 /// Most of the nonzero bytes, and some of the zeros between them.
 fn chosen(dir: &Path, random: &mut Random) -> Vec<Flip> {
-    let most = count("LEFTFOLD_FLIPS", 500);
+    let most = count("LEFTFOLD_FLIPS", 200);
     let (mut telling, mut rest) = (Vec::new(), Vec::new());
     for (file, bytes) in files(dir) {
         // a content file is checked as a whole, by its hash

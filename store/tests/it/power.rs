@@ -274,7 +274,7 @@ fn a_power_cut_loses_nothing_that_was_acknowledged_without_a_word() {
     let (ends, others): (Vec<Cut>, Vec<Cut>) = cuts(&moments)
         .into_iter()
         .partition(|cut| cut.at >= used(&moments[cut.moment].after) && !cut.again);
-    let mut chosen = Random::new().some(others, count("LEFTFOLD_CUTS", 100));
+    let mut chosen = Random::new().some(others, count("LEFTFOLD_CUTS", 50));
     chosen.extend(ends);
     // threads take turns, so that each has cuts of all moments
     chosen.sort_by_key(|cut| (cut.at, cut.moment));

@@ -238,7 +238,7 @@ fn whatever_byte_is_flipped_what_can_be_read_is_kept() {
         let telling = bytes.iter().enumerate().filter(|(_, byte)| **byte != 0);
         cases.extend(telling.map(|(offset, _)| (file.clone(), offset)));
     }
-    let cases = Random::new().some(cases, count("LEFTFOLD_SALVAGES", 60));
+    let cases = Random::new().some(cases, count("LEFTFOLD_SALVAGES", 30));
     let tally = Tally::promise(15, "salvage")
         .counts(&["flips", "events", "readable before", "kept"])
         .never(&["flips that lost a readable event"]);

@@ -150,27 +150,27 @@ mod tests {
 
     #[test]
     fn shell_lines() {
-        short("bash", 4_000);
+        short("bash", 2_000);
     }
 
     #[test]
     fn text_for_terminals() {
-        short("cleaner", 10_000);
+        short("cleaner", 5_000);
     }
 
     #[test]
     fn settings_files() {
-        short("settings", 4_000);
+        short("settings", 1_000);
     }
 
     #[test]
     fn protocol_messages() {
-        short("json-rpc", 10_000);
+        short("json-rpc", 5_000);
     }
 
     #[test]
     fn lines_and_surrogates() {
-        short("framing", 10_000);
+        short("framing", 5_000);
     }
 
     #[test]

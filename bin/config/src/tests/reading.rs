@@ -320,12 +320,12 @@ fn hostile_sizes_of_settings_end_soon() {
     let error = World::new().file("opencode.json", &keys(20_001)).error();
     assert!(error.ends_with("more than 20000 values in one file"), "{error}");
     let start = std::time::Instant::now();
-    let items = format!("{{\"instructions\":[{}]}}", list(&|n| format!("\"k{n}\""), 19_000));
+    let items = |count| format!("{{\"instructions\":[{}]}}", list(&|n| format!("\"k{n}\""), count));
     let world = World::new()
         .file("opencode.json", &keys(19_000))
-        .file("opencode.jsonc", &keys(19_000))
-        .file(".opencode/opencode.json", &items)
-        .file(".opencode/opencode.jsonc", &items);
+        .file("opencode.jsonc", &keys(2_000))
+        .file(".opencode/opencode.json", &items(19_000))
+        .file(".opencode/opencode.jsonc", &items(2_000));
     assert!(load(&world.path(""), &world.env(), known()).is_ok());
     let mut world = World::new();
     for n in 0..40 {

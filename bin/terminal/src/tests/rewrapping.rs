@@ -134,8 +134,15 @@ fn reply(words: usize) -> String {
     text
 }
 
+/// `PROPTEST_CASES` sets the number of cases (100).
+fn config() -> ProptestConfig {
+    let given = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = given.unwrap_or(100);
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(config())]
 
     #[test]
     fn a_resize_in_mid_stream_garbles_nothing(
