@@ -5,46 +5,37 @@ of their tools.
 Reads JSON lines from standard input: {"format": ..., "name": ..., "body": {...}}. Writes a JSON line for each body
 that is refused: {"name": ..., "faults": [[path, message], ...]}, and {"checked": N} at the end. A member that the
 types do not know is a fault. Only shapes are checked; Leftfold's own rules check what they mean.
+
+The SDKs take seconds to import, so each is imported when the first body of its format comes.
 """
 
 import base64
+import functools
+import gc
 import importlib.util
 import json
 import pathlib
 import sys
+import types
 import typing
 
-import jsonschema
-import kubernetes_validate
 import pydantic
 import pydantic_core
 import typing_extensions
 
+# the types are many, and needed to the end
+gc.disable()
+
 # pydantic checks the items of an Iterable only when somebody reads them. A body has lists there.
 typing.Iterable = typing.List
-
-import anthropic._models
-import botocore.loaders
-import botocore.model
-import botocore.validate
-import openai._models
-import yaml
-from anthropic.types import message_create_params
-from google.genai import types as gemini
-from openai.types.chat import completion_create_params
-from google.protobuf import json_format
-from harbor.models.trajectories import Trajectory
-from opentelemetry.proto.metrics.v1 import metrics_pb2
-from opentelemetry.proto.trace.v1 import trace_pb2
-from openai.types.responses import response_create_params
 
 CLOSED = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
-def close(*packages: str) -> None:
-    """Makes every type of these packages refuse members that it does not know."""
+def close(package: str) -> None:
+    """Makes every type of this package refuse members that it does not know."""
     for name, module in list(sys.modules.items()):
-        if not name.startswith(packages):
+        if not name.startswith(package):
             continue
         for member in ("Iterable", "SequenceNotStr"):
             if hasattr(module, member):
@@ -59,8 +50,25 @@ def only_instances(model: type, *_: object) -> object:
     return pydantic_core.core_schema.is_instance_schema(model)
 
 
-for base in (anthropic._models.BaseModel, openai._models.BaseModel):
-    base.__get_pydantic_core_schema__ = classmethod(only_instances)
+@functools.cache
+def anthropic_messages() -> types.ModuleType:
+    import anthropic._models
+    from anthropic.types import message_create_params
+
+    anthropic._models.BaseModel.__get_pydantic_core_schema__ = classmethod(only_instances)
+    close("anthropic.types")
+    return message_create_params
+
+
+@functools.cache
+def openai_types() -> types.ModuleType:
+    import openai._models
+    import openai.types.chat.completion_create_params
+    import openai.types.responses.response_create_params
+
+    openai._models.BaseModel.__get_pydantic_core_schema__ = classmethod(only_instances)
+    close("openai.types")
+    return openai.types
 
 
 # The newest types of Anthropic have no sampling parameters, since the newest models refuse them. Leftfold sends them
@@ -68,42 +76,64 @@ for base in (anthropic._models.BaseModel, openai._models.BaseModel):
 OLDER = {"anthropic": ("temperature", "top_p", "top_k")}
 
 
-class GeminiBody(pydantic.BaseModel):
-    """The members of `models/*:generateContent`, whose types the SDK has one by one."""
+def gemini_body() -> type:
+    from google.genai import types as gemini
 
-    model_config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    class GeminiBody(pydantic.BaseModel):
+        """The members of `models/*:generateContent`, whose types the SDK has one by one."""
 
-    contents: list[gemini.Content]
-    systemInstruction: gemini.Content | None = None
-    tools: list[gemini.Tool] | None = None
-    toolConfig: gemini.ToolConfig | None = None
-    safetySettings: list[gemini.SafetySetting] | None = None
-    generationConfig: gemini.GenerationConfig | None = None
-    cachedContent: str | None = None
+        model_config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+        contents: list[gemini.Content]
+        systemInstruction: gemini.Content | None = None
+        tools: list[gemini.Tool] | None = None
+        toolConfig: gemini.ToolConfig | None = None
+        safetySettings: list[gemini.SafetySetting] | None = None
+        generationConfig: gemini.GenerationConfig | None = None
+        cachedContent: str | None = None
+
+    return GeminiBody
+
+
+def trajectory() -> type:
+    from harbor.models.trajectories import Trajectory
+
+    return Trajectory
 
 
 class BedrockBody:
     """The body of `ConverseStream`. The model is in the address."""
 
     def __init__(self) -> None:
+        import botocore.loaders
+        import botocore.model
+        import botocore.validate
+
+        self.validator = botocore.validate.ParamValidator()
         model = botocore.loaders.Loader().load_service_model("bedrock-runtime", "service-2")
         service = botocore.model.ServiceModel(model)
         self.shape = service.operation_model("ConverseStream").input_shape
 
     def faults(self, body: dict) -> list[list[str]]:
-        report = botocore.validate.ParamValidator().validate({"modelId": "m"} | body, self.shape)
+        report = self.validator.validate({"modelId": "m"} | body, self.shape)
         return [["", report.generate_report()]] if report.has_errors() else []
 
 
 class Otlp:
     """A message of OpenTelemetry's protocol in both encodings, which have to say the same."""
 
-    KINDS = {"traces": trace_pb2.TracesData, "metrics": metrics_pb2.MetricsData}
+    def __init__(self) -> None:
+        from google.protobuf import json_format
+        from opentelemetry.proto.metrics.v1 import metrics_pb2
+        from opentelemetry.proto.trace.v1 import trace_pb2
+
+        self.kinds = {"traces": trace_pb2.TracesData, "metrics": metrics_pb2.MetricsData}
+        self.parse = json_format.ParseDict
 
     def faults(self, body: dict) -> list[list[str]]:
-        kind = self.KINDS[body["signal"]]
+        kind = self.kinds[body["signal"]]
         message = kind.FromString(base64.b64decode(body["protobuf"]))
-        same = json_format.ParseDict(ids_as_bytes(body["json"]), kind())
+        same = self.parse(ids_as_bytes(body["json"]), kind())
         unknown = message.SerializeToString(deterministic=True) != same.SerializeToString(deterministic=True)
         return [["", f"{message}\nis not\n{same}"]] if unknown else []
 
@@ -126,19 +156,26 @@ class Compose:
     """A Compose file, by the schema of its specification."""
 
     def __init__(self) -> None:
+        import jsonschema
+        import yaml
+
+        self.load = yaml.safe_load
         # the package itself needs others, its schema does not
         package = pathlib.Path(importlib.util.find_spec("check_jsonschema").origin).parent
         schema = json.loads((package / "builtin_schemas/vendor/compose-spec.json").read_text())
         self.validator = jsonschema.validators.validator_for(schema)(schema)
 
     def faults(self, text: str) -> list[list[str]]:
-        return [[error.json_path, error.message] for error in self.validator.iter_errors(yaml.safe_load(text))]
+        return [[error.json_path, error.message] for error in self.validator.iter_errors(self.load(text))]
 
 
 class Kubernetes:
     """A file of manifests. Members that the newest version does not know are faults."""
 
     def faults(self, text: str) -> list[list[str]]:
+        import kubernetes_validate
+        import yaml
+
         found = []
         for manifest in yaml.safe_load_all(text):
             try:
@@ -183,33 +220,46 @@ def faults(adapter: pydantic.TypeAdapter | BedrockBody | Training | Compose, bod
         return [[path(fault), fault["msg"]] for fault in found[:8]]
 
 
+# for each format, what makes its adapter
+ADAPTERS = {
+    "anthropic": lambda: pydantic.TypeAdapter(anthropic_messages().MessageCreateParamsStreaming),
+    "openai-chat": lambda: pydantic.TypeAdapter(
+        openai_types().chat.completion_create_params.CompletionCreateParamsStreaming
+    ),
+    "openai-responses": lambda: pydantic.TypeAdapter(
+        openai_types().responses.response_create_params.ResponseCreateParamsStreaming
+    ),
+    "gemini": lambda: pydantic.TypeAdapter(gemini_body()),
+    "atif": lambda: pydantic.TypeAdapter(trajectory()),
+    "bedrock": BedrockBody,
+    "otlp": Otlp,
+    "compose": Compose,
+    "kubernetes": Kubernetes,
+    "openai-training": lambda: Training(
+        {"messages", "tools"},
+        openai_types().chat.completion_create_params.CompletionCreateParamsNonStreaming,
+        {"model": "m"},
+    ),
+    "anthropic-training": lambda: Training(
+        {"system", "messages"},
+        anthropic_messages().MessageCreateParamsNonStreaming,
+        {"model": "m", "max_tokens": 1},
+    ),
+}
+
+
+@functools.cache
+def adapter(name: str) -> pydantic.TypeAdapter | BedrockBody | Otlp | Training | Compose | Kubernetes:
+    return ADAPTERS[name]()
+
+
 def main() -> None:
-    close("openai.types", "anthropic.types")
-    adapters = {
-        "anthropic": message_create_params.MessageCreateParamsStreaming,
-        "openai-chat": completion_create_params.CompletionCreateParamsStreaming,
-        "openai-responses": response_create_params.ResponseCreateParamsStreaming,
-        "gemini": GeminiBody,
-        "atif": Trajectory,
-    }
-    adapters = {name: pydantic.TypeAdapter(of) for name, of in adapters.items()}
-    adapters["bedrock"] = BedrockBody()
-    adapters["otlp"] = Otlp()
-    adapters["compose"], adapters["kubernetes"] = Compose(), Kubernetes()
-    openai_chat = completion_create_params.CompletionCreateParamsNonStreaming
-    adapters["openai-training"] = Training(
-        {"messages", "tools"}, openai_chat, {"model": "m"}
-    )
-    claude = message_create_params.MessageCreateParamsNonStreaming
-    adapters["anthropic-training"] = Training(
-        {"system", "messages"}, claude, {"model": "m", "max_tokens": 1}
-    )
     checked = 0
     for line in sys.stdin:
         case = json.loads(line)
         for member in OLDER.get(case["format"], ()):
             case["body"].pop(member, None)
-        found = faults(adapters[case["format"]], case["body"])
+        found = faults(adapter(case["format"]), case["body"])
         checked += 1
         if found:
             print(json.dumps({"name": case["name"], "faults": found}), flush=True)
