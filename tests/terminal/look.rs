@@ -6,14 +6,20 @@ use common::{Site, Terminal, says, script};
 use serde_json::{Value, json};
 
 const CTRL_D: &str = "\x04";
-/// The sign before a prompt with the colours for a light and a dark background, and with those of the palette.
-const LIGHT: &str = "\x1b[1;38;2;130;80;223m› ";
-const DARK: &str = "\x1b[1;38;2;199;155;240m› ";
-const PALETTE: &str = "\x1b[1;35m› ";
+/// The colours of the sign before a prompt and of its text: for a light and a dark background, and for one that is not
+/// known.
+const LIGHT: [&str; 2] = ["1;38;2;130;80;223;48;2;234;238;242", "48;2;234;238;242"];
+const DARK: [&str; 2] = ["1;38;2;199;155;240;48;2;42;47;56", "48;2;42;47;56"];
+const UNKNOWN: [&str; 2] = ["1;35;48;2;42;47;56", "38;2;208;215;222;48;2;42;47;56"];
 const QUESTION: &str = "\x1b]11;?\x07";
 
 fn colourful(replies: Value) -> Site {
     Site::scripted(&script(replies)).env("COLORTERM", "truecolor")
+}
+
+/// A prompt that was sent, with its codes.
+fn sent([sign, text]: [&str; 2], prompt: &str) -> String {
+    format!("\x1b[{sign}m› \x1b[0m\x1b[{text}m{prompt}\x1b[0m")
 }
 
 /// Takes what was drawn since the last time.
@@ -26,10 +32,10 @@ fn the_theme_follows_the_background_and_no_key_is_lost() {
     for (answer, colours) in [
         ("\x1b]11;rgb:ffff/ffff/ffff\x07", LIGHT),
         ("\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\", DARK),
-        ("", PALETTE),
+        ("", UNKNOWN),
         // answers that say nothing
-        ("\x1b]11;rgb:zz/zz/zz\x07", PALETTE),
-        ("\x1b]11;?\x07\x1b]10;rgb:ffff/ffff/ffff\x07", PALETTE),
+        ("\x1b]11;rgb:zz/zz/zz\x07", UNKNOWN),
+        ("\x1b]11;?\x07\x1b]10;rgb:ffff/ffff/ffff\x07", UNKNOWN),
     ] {
         let site = colourful(json!([says("Heard.")]));
         let mut terminal = site.terminal(&[], 80);
@@ -37,7 +43,7 @@ fn the_theme_follows_the_background_and_no_key_is_lost() {
         assert!(terminal.raw.contains(QUESTION), "{answer:?}");
         drawn(&mut terminal);
         terminal.press(&format!("he{answer}llo")).until("› hello").press("\r").until("Heard.");
-        assert!(drawn(&mut terminal).contains(&format!("{colours}\x1b[0mhello")), "{answer:?}");
+        assert!(drawn(&mut terminal).contains(&sent(colours, "hello")), "{answer:?}");
         terminal.until_prompt().press(CTRL_D);
         assert_eq!(terminal.wait(), 0);
     }
@@ -48,11 +54,11 @@ fn an_answer_in_pieces_types_nothing_and_a_late_one_counts_from_then_on() {
     let site = colourful(json!([says("One."), says("Two.")]));
     let mut terminal = site.terminal(&[], 80);
     terminal.until_prompt().press("first\r").until("One.").until_prompt();
-    assert!(drawn(&mut terminal).contains(&format!("{PALETTE}\x1b[0mfirst")));
+    assert!(drawn(&mut terminal).contains(&sent(UNKNOWN, "first")));
     // a slow line
     terminal.press("\x1b]11;rgb:ffff/ff").read_for(Duration::from_millis(100));
     terminal.press("ff/ffff\x07second").until("› second").press("\r").until("Two.");
-    assert!(drawn(&mut terminal).contains(&format!("{LIGHT}\x1b[0msecond")));
+    assert!(drawn(&mut terminal).contains(&sent(LIGHT, "second")));
     // one that never ends, and keys
     terminal.until_prompt().press("\x1b]11;rgb:00");
     terminal.read_for(Duration::from_millis(700));
@@ -134,7 +140,11 @@ fn the_status_line_has_the_parts_that_settings_name() {
     let says = json!({ "parts": [{ "text": "One." }], "usage": { "input": 500, "output": 20 } });
     for (status, shown, hidden) in [
         (Value::Null, &["build · double/m", "asks"][..], &["queued"][..]),
-        (json!(["permissions", "model"]), &["asks · double/m"], &["build", "queued"]),
+        (
+            json!(["permissions", "model"]),
+            &["asks outside the project · double/m"],
+            &["build", "queued"],
+        ),
         (json!([]), &[], &["build", "asks", "double/m"]),
     ] {
         let mut site = Site::scripted(&script(json!([says])));

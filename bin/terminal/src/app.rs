@@ -272,6 +272,11 @@ impl App {
         self.past.is_none() && is_open && !self.unfinished
     }
 
+    /// Whether the session has no prompt yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.blocks.transcript.root().is_none() && self.past.is_none()
+    }
+
     /// Whether something runs that changes the screen by itself.
     pub(super) fn is_busy(&self) -> bool {
         self.is_working() || self.job.is_some()
@@ -452,6 +457,7 @@ impl App {
 
     /// Everything so far is finished.
     fn finish(&mut self) {
+        self.blocks.group_ends();
         let new = self.blocks.take();
         self.finished.extend(new);
     }

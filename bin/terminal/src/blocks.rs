@@ -5,26 +5,27 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use leftfold_events::event::{
-    Answer, Cost, EndReason, Ended, PartKind, PromptKind, PromptPart, Purpose, as_typed,
+    Answer, Cost, EndReason, Ended, Finished, PartKind, PromptKind, PromptPart, Purpose, TodoItem,
+    TodoStatus, as_typed,
 };
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
 use leftfold_view::text::stopped;
-use leftfold_view::words::{counted, first_line, thousands};
+use leftfold_view::words::{self, counted, first_line, thousands};
 use leftfold_view::{
-    CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId, SessionView,
-    Transcript,
+    CallResult, CallStep, Change, CompactionEnd, OpenQuestion, Outcome, Question, QuestionId,
+    ResultBody, SessionView, Transcript,
 };
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::BY;
-use super::calls::{CallBlock, CallMark, duration, elapsed};
+use super::calls::{CallBlock, CallMark, duration, elapsed, todo_list};
 use super::folds::{Body, Fold, Folds};
 use super::jobs::shell_line;
 use super::look::Look;
 use super::render::MarkdownStream;
-use super::render::wrap::{Break, Indent, wrap};
+use super::render::wrap::{Break, Indent, clip, wrap};
 use super::theme::Theme;
 
 /// The part of a prompt that is shown: lines and bytes.
@@ -32,6 +33,8 @@ const MAX_LINES: usize = 24;
 const LONGEST_PROMPT: usize = 4_000;
 /// About how many characters a token has.
 const CHARACTERS: u64 = 4;
+/// Bytes of results in one group of calls that read.
+const MAX_GROUP: usize = 1 << 20;
 
 /// Follows a session and its subagents.
 #[derive(Debug)]
@@ -58,6 +61,13 @@ pub(super) struct Blocks {
     written: u64,
     /// Blocks that were folded.
     folds: Folds,
+    /// Whether the screen has said which key shows them.
+    has_told_key: bool,
+    /// The last calls, if they have only read.
+    group: Vec<Explored>,
+    /// The todo list as it was shown last, and whether this turn has shown it.
+    todos: Vec<TodoItem>,
+    has_todos: bool,
     /// The context in use before the current compaction, in tokens.
     before_compaction: Option<u64>,
     /// Finished lines that were not taken yet.
@@ -66,6 +76,18 @@ pub(super) struct Blocks {
     last: Option<Block>,
     /// Whether the model's text has begun and not ended.
     is_text: bool,
+}
+
+/// A call that has only read. Others may join it on one line.
+#[derive(Debug)]
+struct Explored {
+    /// The tool in words, and what it read.
+    name: String,
+    subject: String,
+    /// The block of the call alone.
+    lines: Vec<Line<'static>>,
+    fold: Option<Fold>,
+    finished: Arc<Finished>,
 }
 
 /// A kind of block. A blank line separates most of them.
@@ -99,6 +121,10 @@ impl Blocks {
             reasoning_since: Time::default(),
             written: 0,
             folds: Folds::default(),
+            has_told_key: false,
+            group: Vec::new(),
+            todos: Vec::new(),
+            has_todos: false,
             before_compaction: None,
             finished: Vec::new(),
             last: None,
@@ -149,6 +175,7 @@ impl Blocks {
 
     fn begin(&mut self, block: Block) {
         self.text_ends();
+        self.group_ends();
         let is_close = match (self.last, block) {
             (None, _) | (_, Block::Note) => true,
             (Some(last), Block::Call | Block::End) => {
@@ -167,14 +194,19 @@ impl Blocks {
         self.add_to(Block::Note, lines);
     }
 
-    /// The text that still grows.
+    /// The text that still grows, or the group of calls that does.
     pub(super) fn growing(&mut self) -> Vec<Line<'static>> {
-        self.text.live()
+        if self.group.is_empty() { self.text.live() } else { self.group_lines() }
+    }
+
+    /// Whether it is text that grows.
+    pub(super) fn is_text(&self) -> bool {
+        self.is_text
     }
 
     /// Sets the styles of lines that are not finished.
     pub(super) fn take_theme(&mut self, theme: Theme) {
-        self.text_ends();
+        self.ends();
         self.look.theme = Arc::new(theme);
         self.text = MarkdownStream::new(self.look.columns(), &self.look.theme);
     }
@@ -314,13 +346,20 @@ impl Blocks {
             }
             Change::Notice(line) => self.note(theme.dim, &clean_line(line)),
             Change::TurnEnded { ended, since, .. } => {
+                self.group_ends();
                 self.ended(ended, since.map(|since| event.at.since(since)));
             }
             _ => {}
         }
     }
 
-    pub(super) fn text_ends(&mut self) {
+    /// Nothing more joins what is on the screen.
+    pub(super) fn ends(&mut self) {
+        self.text_ends();
+        self.group_ends();
+    }
+
+    fn text_ends(&mut self) {
         self.is_text = false;
         self.cleaner = Cleaner::default();
         let lines = self.text.finish();
@@ -345,9 +384,18 @@ impl Blocks {
         let heading = format!("thought{took}, about {} tokens", tokens(tokens_of(&text)));
         let sign = self.look.sign("✻ ", "* ");
         let dim = self.look.theme.dim;
-        let lines = self.look.note(dim, &format!("{sign}{heading}{}", self.look.unfolds()));
+        let key = self.tells_key();
+        let lines = self.look.note(dim, &format!("{sign}{heading}{key}"));
         self.add_to(Block::Call, lines);
         self.folds.add(Fold { heading, body: Body::Reasoning(text) });
+    }
+
+    /// Says once which key shows what was folded.
+    fn tells_key(&mut self) -> String {
+        match std::mem::replace(&mut self.has_told_key, true) {
+            true => String::new(),
+            false => self.look.unfolds(),
+        }
     }
 
     fn prompted(&mut self, by: &str, parts: &[PromptPart]) {
@@ -380,7 +428,7 @@ impl Blocks {
                 line.push(span(theme.dim, from.clone()));
             }
             // the terminal wraps it, so that every blank stays
-            lines.push(Line::from(line));
+            lines.push(Line::from(line).style(theme.prompt));
         }
         if let Some(hidden) = hidden {
             let more = format!("  … {hidden}{}", self.look.shows_all());
@@ -414,10 +462,16 @@ impl Blocks {
         self.reasoning.clear();
         let theme = std::sync::Arc::clone(&self.look.theme);
         let is_done = self.is_shell && ended.reason == EndReason::MaxSteps;
+        self.rest_of_todos();
         if let Some(reason) = stopped(ended.reason).filter(|_| !is_done) {
             let style = if ended.reason == EndReason::Error { theme.error } else { theme.warning };
             let error = ended.error.as_deref().map(|error| format!(": {}", clean_line(error)));
-            self.note(style, &format!("{reason}{}", error.unwrap_or_default()));
+            let error = error.unwrap_or_default();
+            // the advice comes after the reason
+            let (why, advice) = error.split_at(error.find("; ").unwrap_or(error.len()));
+            let text = [span(style, format!("{reason}{why}")), span(theme.text, advice)];
+            let lines = wrap(&text, self.look.measure(), &Indent::default(), Break::Words);
+            self.add_to(Block::Note, lines);
         }
         let of_subagents = self.transcript.subagent_cost;
         let spent = spent(ended, of_subagents, millis);
@@ -435,7 +489,16 @@ impl Blocks {
         let lines = match outcome {
             Outcome::Finished(finished) => {
                 let previewed = self.previewed.contains(&(session.id, seq));
-                let (lines, fold) = block.finished(finished, previewed);
+                let (lines, fold) = block.finished(finished, previewed, &self.todos);
+                let is_plain_read = !finished.is_error && finished.attachments.is_empty();
+                if call.only_reads_files() && is_plain_read {
+                    let (name, subject) = (block.name(), block.subject());
+                    let finished = Arc::clone(finished);
+                    return self.explored(Explored { name, subject, lines, fold, finished });
+                }
+                if let ResultBody::Todos(todos) = CallResult::from_finished(finished).body {
+                    (self.todos, self.has_todos) = (todos, true);
+                }
                 fold.into_iter().for_each(|fold| self.folds.add(fold));
                 lines
             }
@@ -456,6 +519,73 @@ impl Blocks {
             Outcome::Cancelled => block.ended(CallMark::NotRun, &["stopped"]),
         };
         self.add_to(Block::Call, lines);
+    }
+
+    /// A call that has only read joins those before it.
+    fn explored(&mut self, call: Explored) {
+        let size = |call: &Explored| call.finished.output.len();
+        let bytes: usize = self.group.iter().map(size).sum();
+        if self.group.is_empty() || bytes + size(&call) > MAX_GROUP {
+            self.begin(Block::Call);
+        }
+        self.group.push(call);
+    }
+
+    /// The group of calls in one line.
+    fn group_lines(&self) -> Vec<Line<'static>> {
+        if let [only] = self.group.as_slice() {
+            return only.lines.clone();
+        }
+        let theme = &self.look.theme;
+        let counts = words::explored(self.group.iter().map(|call| call.name.as_str()));
+        let sign = self.look.sign("✓ ", "+ ");
+        let subjects = self.group.iter().map(|call| call.subject.as_str());
+        let mut subjects: Vec<&str> = subjects.filter(|subject| !subject.is_empty()).collect();
+        subjects.dedup();
+        let line = [
+            span(theme.success, sign),
+            span(theme.text, counts),
+            span(theme.dim, format!("  {}", subjects.join(", "))),
+        ];
+        vec![Line::from(clip(&line, self.look.measure()))]
+    }
+
+    /// Nothing more joins the group of calls.
+    pub(super) fn group_ends(&mut self) {
+        if self.group.is_empty() {
+            return;
+        }
+        let lines = self.group_lines();
+        self.finished.extend(lines);
+        let mut group = std::mem::take(&mut self.group);
+        if let [only] = group.as_mut_slice() {
+            only.fold.take().into_iter().for_each(|fold| self.folds.add(fold));
+            return;
+        }
+        let heading = words::explored(group.iter().map(|call| call.name.as_str()));
+        let text = |call: &Explored| {
+            let output = clean(&call.finished.output);
+            let lines = output.trim_end().lines().map(|line| format!("  {line}\n"));
+            format!("{} {}\n{}", call.name, call.subject, lines.collect::<String>())
+        };
+        let text: Vec<String> = group.iter().map(text).collect();
+        let text = text.join("\n").trim_end().to_owned();
+        self.folds.add(Fold { heading, body: Body::Plain(text) });
+    }
+
+    /// The list of tasks as the turn leaves it, if some are open: it no longer stands above the composer.
+    fn rest_of_todos(&mut self) {
+        let is_open =
+            |todo: &TodoItem| matches!(todo.status, TodoStatus::Pending | TodoStatus::InProgress);
+        let is_shown = std::mem::take(&mut self.has_todos) && !self.look.theme.is_plain();
+        if is_shown && self.todos.iter().any(is_open) {
+            let is_done = |todo: &&TodoItem| todo.status == TodoStatus::Completed;
+            let done = self.todos.iter().filter(is_done).count();
+            let heading = format!("Todo list, {done} of {} done:", self.todos.len());
+            self.note(self.look.theme.clone().dim, &heading);
+            let lines = todo_list(&self.todos, &self.look);
+            self.add_to(Block::Note, lines);
+        }
     }
 
     fn answered(&mut self, question: Seq, reply: Answer, feedback: Option<&str>, by: &str) {
@@ -498,7 +628,7 @@ impl Blocks {
 
     /// Shows a question whole, above its keys. `change` are the changes that its call would make, if known.
     pub(super) fn question(&mut self, open: &OpenQuestion, change: &[leftfold_tools::FilePreview]) {
-        self.text_ends();
+        self.ends();
         let look = self.look.clone();
         let theme = &look.theme;
         let mut out = Vec::new();
@@ -584,7 +714,7 @@ fn in_words(question: &Question, look: &Look) -> Vec<Line<'static>> {
     let mut out = Vec::new();
     let mut add = |begin: &str, text: &[Span<'static>]| {
         let indent = Indent::hanging(vec![span(theme.warning, begin)]);
-        out.extend(wrap(text, look.width, &indent, Break::Words));
+        out.extend(wrap(text, look.measure(), &indent, Break::Words));
     };
     for (n, line) in clean(&question.titled()).trim().lines().enumerate() {
         add(if n == 0 { "? " } else { "  " }, &[span(theme.heading, line)]);

@@ -10,8 +10,8 @@ use leftfold_runtime::session_diff::SessionDiff;
 use leftfold_tools::{FilePreview, cut_lines};
 use leftfold_view::clean::{clean, clean_line, clip, visible, visible_line};
 use leftfold_view::words::{self, counted};
-use leftfold_view::{Call, CallResult, FileDiff, ResultBody, file_changes};
-use ratatui::style::Style;
+use leftfold_view::{Call, CallResult, FileDiff, ResultBody, changed_todos, excerpt, file_changes};
+use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
@@ -20,8 +20,14 @@ use super::look::Look;
 use super::render::wrap::{Break, Indent, wrap};
 use super::render::{self, DiffOptions};
 
-/// The number of lines to show of a diff or of a command's last output.
+/// The number of lines to show of a diff.
 const EXCERPT: usize = 12;
+/// The unchanged lines to show before and after a change.
+const CONTEXT: usize = 1;
+/// The number of lines to show of a command's output.
+const OUTPUT: usize = 5;
+/// The most rows of a line that says why a command has failed.
+const LONGEST_LINE: usize = 3;
 /// The columns that the end of a path needs to say something.
 const SHORTEST_PATH: usize = 8;
 /// The most rows of the reason why a call did not run well.
@@ -33,6 +39,8 @@ const LONGEST_ROWS: usize = 3;
 /// The most lines of a session's changes to print.
 const LONGEST_DIFF: usize = 2_000;
 const INDENT: &str = "    ";
+/// Between the notes beside a call.
+const NOTES: &str = " · ";
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +59,9 @@ pub(super) struct CallBlock<'a> {
 }
 
 impl CallBlock<'_> {
+    /// The tool in words.
     pub(super) fn name(self) -> String {
-        visible_line(&self.call.name)
+        visible_line(&words::tool(&self.call.name, &self.call.input))
     }
 
     /// The main argument, as it is.
@@ -62,11 +71,16 @@ impl CallBlock<'_> {
 
     /// The tool and what the call is about, in one line.
     pub(super) fn heading(self) -> String {
+        format!("{} {}", self.name(), self.subject()).trim_end().to_owned()
+    }
+
+    /// What the call is about, in one line.
+    pub(super) fn subject(self) -> String {
         let brief = visible(&words::subject(&self.call.name, &self.call.input));
         let mut lines = brief.trim().lines();
         let first = lines.next().unwrap_or_default();
         let more = if lines.next().is_some() { " …" } else { "" };
-        format!("{} {first}{more}", self.name()).trim_end().to_owned()
+        format!("{first}{more}")
     }
 
     /// The last line of the call's output so far.
@@ -152,9 +166,9 @@ impl CallBlock<'_> {
             CallMark::Failed => (look.theme.error, look.sign("✗", "x")),
             CallMark::NotRun => (look.theme.warning, look.sign("–", "-")),
         };
-        let room = look.width.saturating_sub(2);
+        let room = look.measure().saturating_sub(2);
         let heading = self.heading();
-        let joined = |count: usize| clean_line(&notes[..count].join(" · "));
+        let joined = |count: usize| clean_line(&notes[..count].join(NOTES));
         let fits = |count: &usize| joined(*count).width() + 2 + heading.width() <= room;
         let count = (1..=notes.len()).rev().find(fits).unwrap_or(notes.len().min(1));
         let mut note = joined(count);
@@ -165,28 +179,72 @@ impl CallBlock<'_> {
         {
             let indent = Indent::hanging(vec![Span::raw(INDENT)]);
             note.clear();
-            let why = [Span::styled(joined(notes.len()), look.theme.dim)];
-            below = wrap(&why, look.width, &indent, Break::Words);
+            let why = self.notes(mark, &joined(notes.len()));
+            below = wrap(&why, look.measure(), &indent, Break::Words);
             below.truncate(LONGEST_REASON);
         }
-        let note = clip(&note, room / 2);
+        let note = clip(&note, (room / 2).max(room.saturating_sub(heading.width() + 2)));
         let heading = clip_subject(&heading, room.saturating_sub(note.width() + 2));
-        let mut spans = vec![Span::styled(sign, style), Span::raw(format!(" {heading}"))];
+        let of_heading = if mark == CallMark::Failed { style } else { look.theme.text };
+        let mut spans =
+            vec![Span::styled(sign, style), Span::styled(format!(" {heading}"), of_heading)];
         if !note.is_empty() {
             spans.push(Span::raw("  "));
-            spans.push(Span::styled(note, look.theme.dim));
+            spans.extend(self.notes(mark, &note));
         }
         [vec![Line::from(spans)], below].concat()
     }
 
+    /// The notes in their colours: the first one of a call that did not run well says why.
+    fn notes(self, mark: CallMark, notes: &str) -> Vec<Span<'static>> {
+        let theme = &self.look.theme;
+        let mut spans = Vec::new();
+        for (n, note) in notes.split(NOTES).enumerate() {
+            if n > 0 {
+                spans.push(Span::styled(NOTES, theme.dim));
+            }
+            let changed = note.split_once(' ').filter(|(added, removed)| {
+                let counts = |text: &str, sign: char| {
+                    let digits = text.strip_prefix(sign).unwrap_or_default();
+                    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+                };
+                counts(added, '+') && counts(removed, '-')
+            });
+            match (changed, mark) {
+                (Some((added, removed)), _) => spans.extend([
+                    Span::styled(added.to_owned(), theme.added),
+                    Span::styled(format!(" {removed}"), theme.removed),
+                ]),
+                (None, CallMark::Failed) if n == 0 => {
+                    spans.push(Span::styled(note.to_owned(), theme.text));
+                }
+                (None, CallMark::NotRun) if n == 0 => {
+                    spans.push(Span::styled(note.to_owned(), theme.warning));
+                }
+                (None, _) => spans.push(Span::styled(note.to_owned(), theme.dim)),
+            }
+        }
+        spans
+    }
+
     /// All lines of a finished call, and what of its result they leave out. With `previewed`, a
-    /// question has already shown its changes.
+    /// question has already shown its changes. `todos` is the list that was shown before.
     pub(super) fn finished(
         self,
         finished: &Arc<Finished>,
         previewed: bool,
+        todos: &[TodoItem],
     ) -> (Vec<Line<'static>>, Option<Fold>) {
-        let CallResult { is_failed, mut notes, body } = CallResult::from_finished(finished);
+        let result = CallResult::from_finished(finished);
+        let CallResult { is_failed, mut notes, body, reasons } = result;
+        if let ResultBody::Todos(after) = &body
+            && !todos.is_empty()
+        {
+            notes.extend(changed_todos(todos, after).map(|todo| {
+                let (mark, text, _) = todo_parts(todo, self.look);
+                format!("{} {text}", mark.content)
+            }));
+        }
         let times = self.call.started.zip(self.call.ended);
         let took = times.map_or(0, |(started, ended)| ended.since(started));
         if took >= 1000 {
@@ -198,10 +256,11 @@ impl CallBlock<'_> {
         let mut folded = None;
         match body {
             ResultBody::Changes(files) if !previewed => {
-                let all: usize = files.iter().map(render::diff_lines).sum();
+                let all: usize = files.iter().map(|file| render::diff_lines(file, CONTEXT)).sum();
                 let hint = &self.look.shows_all();
                 let names = files.len() > 1;
-                let options = DiffOptions { most: EXCERPT, rows: LONGEST_ROWS, names, hint };
+                let (most, rows, context) = (EXCERPT, LONGEST_ROWS, CONTEXT);
+                let options = DiffOptions { most, rows, names, context, hint };
                 block.extend(indented_diff(&files, options, self.look));
                 if all > EXCERPT {
                     folded = fold(Body::Diff(files));
@@ -209,20 +268,17 @@ impl CallBlock<'_> {
             }
             ResultBody::Changes(_) => {}
             ResultBody::Output(text) => {
-                let (lines, is_whole) = end_of(&text, self.look);
+                let (lines, is_whole) = end_of(&text, &reasons, self.look);
                 block.extend(lines);
                 if !is_whole {
                     folded = fold(Body::Output(Arc::clone(finished)));
                 }
             }
-            ResultBody::Todos(todos) => {
-                let (first, most) = (INDENT, EXCERPT);
-                block.extend(todos.iter().take(most).map(|todo| todo_line(first, todo, self.look)));
-                if let Some(hidden @ 1..) = todos.len().checked_sub(most) {
-                    let more = format!("… {}", counted(hidden, "more task"));
-                    block.push(indented(self.look.theme.dim, &more, self.look));
-                }
+            // elsewhere it stands above the composer
+            ResultBody::Todos(after) if todos.is_empty() && self.look.theme.is_plain() => {
+                block.extend(todo_list(&after, self.look));
             }
+            ResultBody::Todos(_) => {}
             ResultBody::Answer(text) => {
                 let (lines, is_whole) = start_of(&text, ANSWER, self.look);
                 block.extend(lines);
@@ -273,12 +329,14 @@ fn indented_diff(files: &[FileDiff], options: DiffOptions<'_>, look: &Look) -> V
     let indent = u16::try_from(INDENT.len()).unwrap_or(0);
     let columns = look.columns().saturating_sub(indent);
     let mut lines = render::diff(files, options, columns, &look.theme);
-    lines.iter_mut().for_each(|line| line.spans.insert(0, Span::raw(INDENT)));
+    // the ground of a changed line begins at its number
+    let indent = Span::styled(INDENT, Style::new().bg(Color::Reset));
+    lines.iter_mut().for_each(|line| line.spans.insert(0, indent.clone()));
     lines
 }
 
 fn indented(style: Style, text: &str, look: &Look) -> Line<'static> {
-    let text = clip(text, look.width.saturating_sub(INDENT.len()));
+    let text = clip(text, look.measure().saturating_sub(INDENT.len()));
     Line::from(vec![Span::raw(INDENT), Span::styled(text, style)])
 }
 
@@ -298,10 +356,21 @@ pub(super) fn diff(diff: &SessionDiff, part: &str, look: &Look) -> Vec<Line<'sta
     shown
 }
 
+/// The first tasks of a list, below the heading of a call.
+pub(super) fn todo_list(todos: &[TodoItem], look: &Look) -> Vec<Line<'static>> {
+    let shown = todos.iter().take(EXCERPT).map(|todo| todo_line(INDENT, todo, look));
+    let mut rows: Vec<_> = shown.collect();
+    if let Some(hidden @ 1..) = todos.len().checked_sub(EXCERPT) {
+        let more = format!("… {}", counted(hidden, "more task"));
+        rows.push(indented(look.theme.dim, &more, look));
+    }
+    rows
+}
+
 /// A task of the list with its state, in one row.
 pub(super) fn todo_line(indent: &'static str, todo: &TodoItem, look: &Look) -> Line<'static> {
     let (mark, text, style) = todo_parts(todo, look);
-    let text = clip(&text, look.width.saturating_sub(indent.len() + 2));
+    let text = clip(&text, look.measure().saturating_sub(indent.len() + 2));
     Line::from(vec![Span::raw(indent), mark, Span::styled(format!(" {text}"), style)])
 }
 
@@ -309,7 +378,7 @@ pub(super) fn todo_line(indent: &'static str, todo: &TodoItem, look: &Look) -> L
 pub(super) fn todo_lines(indent: &'static str, todo: &TodoItem, look: &Look) -> Vec<Line<'static>> {
     let (mark, text, style) = todo_parts(todo, look);
     let indent = Indent::hanging(vec![Span::raw(indent), mark, Span::raw(" ")]);
-    wrap(&[Span::styled(text, style)], look.width, &indent, Break::Words)
+    wrap(&[Span::styled(text, style)], look.measure(), &indent, Break::Words)
 }
 
 /// The sign of a task's state, its text, and the style of the text.
@@ -340,7 +409,7 @@ fn start_of(text: &str, most: usize, look: &Look) -> (Vec<Line<'static>>, bool) 
         let more = format!("{INDENT}… {}{}", counted(left_out, "more line"), shows(text, look));
         shown.extend(look.note(look.theme.dim, &more));
     }
-    let room = look.width.saturating_sub(INDENT.len());
+    let room = look.measure().saturating_sub(INDENT.len());
     (shown, left_out == 0 && lines.iter().all(|line| line.width() <= room))
 }
 
@@ -358,21 +427,29 @@ fn shows(text: &str, look: &Look) -> String {
     format!(", {key} shows {kept} lines")
 }
 
-/// The last lines of a command's output, and whether that is all of it.
-fn end_of(text: &str, look: &Look) -> (Vec<Line<'static>>, bool) {
-    let lines: Vec<&str> = text.trim_end().lines().collect();
+/// The last lines of a command's output and those that say why it failed, and whether that is all of it.
+fn end_of(text: &str, reasons: &[usize], look: &Look) -> (Vec<Line<'static>>, bool) {
+    let lines: Vec<&str> = text.lines().collect();
+    let places = excerpt(&lines, reasons, OUTPUT);
     let mut shown = Vec::new();
-    let left_out = left_out(text, lines.len(), EXCERPT);
+    let all = lines.iter().filter(|line| !line.trim().is_empty()).count();
+    let left_out = left_out(text, all, places.len());
     if left_out > 0 {
-        let more = format!("{INDENT}… {} above{}", counted(left_out, "line"), shows(text, look));
+        let (noun, above) = if reasons.is_empty() { ("line", " above") } else { ("more line", "") };
+        let more = format!("{INDENT}… {}{above}{}", counted(left_out, noun), shows(text, look));
         shown.extend(look.note(look.theme.dim, &more));
     }
-    shown.extend(
-        lines[lines.len().saturating_sub(EXCERPT)..]
-            .iter()
-            .map(|line| indented(look.theme.dim, line, look)),
-    );
-    let room = look.width.saturating_sub(INDENT.len());
+    for at in places {
+        if reasons.contains(&at) {
+            let line = [Span::styled(lines[at].trim().to_owned(), look.theme.error)];
+            let indent = Indent::hanging(vec![Span::raw(INDENT)]);
+            let rows = wrap(&line, look.measure(), &indent, Break::Words);
+            shown.extend(rows.into_iter().take(LONGEST_LINE));
+        } else {
+            shown.push(indented(look.theme.dim, lines[at], look));
+        }
+    }
+    let room = look.measure().saturating_sub(INDENT.len());
     (shown, left_out == 0 && lines.iter().all(|line| line.width() <= room))
 }
 

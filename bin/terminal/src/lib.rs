@@ -57,6 +57,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use leftfold_actors::NodeMessage;
+use leftfold_config::KeyAction;
 use leftfold_events::event::{Event, PromptPart, Turn};
 use leftfold_events::{Envelope, Seq};
 use leftfold_runtime::project::{self, Project};
@@ -65,6 +66,7 @@ use leftfold_runtime::socket::{SessionRegistry, Sockets};
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_runtime::{Usage, client, resolved_settings, session_paths};
 use leftfold_store::Reader;
+use leftfold_view::clean::clean_line;
 use ratatui::text::Line;
 
 use self::app::App;
@@ -75,6 +77,7 @@ use self::link::Link;
 use self::look::Look;
 use self::plain_screen::PlainScreen;
 use self::prompt_history::PromptHistory;
+use self::render::wrap::{Break, Indent, wrap};
 pub use self::restorer::become_restorer;
 use self::surface::Surface;
 use self::terminal_mode::TerminalMode;
@@ -171,8 +174,8 @@ async fn converse(
     }
     app.take_setup(&setup);
     app.status.take(&setup, project.choices.variant.clone());
-    let greeting = greeting(&setup);
-    app.note(&greeting);
+    let greeting = greeting(&setup, &app, past.is_empty());
+    app.blocks.add(greeting);
     app.is_plain = is_plain;
     app.home = std::env::var_os("HOME").map(Into::into);
     app.keep(typed_before);
@@ -207,12 +210,54 @@ async fn converse(
     conversation.leave(left).await
 }
 
-fn greeting(setup: &SessionSetup) -> String {
+/// One of them stands on the screen of a new session.
+const TIPS: [&str; 6] = [
+    "`!git status` runs a command of yours; the model reads its output",
+    "Esc twice goes back to an earlier prompt",
+    "`leftfold why last` says what went wrong in a run",
+    "/undo takes back the last prompt with the files that it changed",
+    "/context shows what fills the model's context",
+    "drop an image into the terminal to attach it",
+];
+
+/// Says which session begins; in a new one also what was read, what is asked, and how to go on.
+fn greeting(setup: &SessionSetup, app: &App, is_new: bool) -> Vec<Line<'static>> {
+    let look = &app.blocks.look;
+    let theme = &look.theme;
     let version = env!("CARGO_PKG_VERSION");
-    let (model, directory) =
-        (setup.turn_settings.model.name(), setup.turn_settings.directory.display());
-    let line = format!("leftfold {version} · {model} · {directory} · /help");
-    leftfold_view::clean::clean_line(&line)
+    let settings = &setup.turn_settings;
+    let folder = format!("{}/", settings.directory.display());
+    let (model, directory) = (settings.model.name(), settings.directory.display());
+    let about = format!(" · {}", clean_line(&format!("{model} · {directory} · /help")));
+    let name = blocks::span(theme.heading, format!("leftfold {version}"));
+    let first = [name, blocks::span(theme.dim, about)];
+    let mut lines = wrap(&first, look.measure(), &Indent::default(), Break::Words);
+    if !is_new {
+        return lines;
+    }
+    let files = setup.instruction_files();
+    let files = files.iter().map(|file| file.strip_prefix(&folder).unwrap_or(file));
+    let files = files.collect::<Vec<_>>().join(", ");
+    let read = match files.as_str() {
+        "" => "no AGENTS.md here: /init writes one".to_owned(),
+        files => format!("goes by {files}"),
+    };
+    let mode = format!("{} {}", settings.agent.name, app.status.permissions);
+    let mode = match look.key(KeyAction::NextMode) {
+        Some(key) => format!("{mode}; {key} changes that"),
+        None => mode,
+    };
+    let send = look.key(KeyAction::Send).map(|key| format!("{key} sends · ")).unwrap_or_default();
+    let tip = usize::try_from(setup.place.session.created().millis()).unwrap_or(0) % TIPS.len();
+    for (style, line) in [
+        (theme.dim, clean_line(&read)),
+        (theme.text, clean_line(&mode)),
+        (theme.text, format!("{send}/ lists commands · ? lists keys")),
+        (theme.dim, format!("tip: {}", TIPS[tip])),
+    ] {
+        lines.extend(look.note(style, &format!("  {line}")));
+    }
+    lines
 }
 
 /// The seq at which the last turn begins.

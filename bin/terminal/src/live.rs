@@ -14,13 +14,14 @@ use leftfold_view::{
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::app::{App, Asked, Entry, is_editable};
 use super::blocks::{span, tokens};
 use super::calls::{CallBlock, elapsed, todo_line};
 use super::choosing::DIGITS;
+use super::render::wrap::{clip as clip_spans, width_of};
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const SPINNER_ASCII: [&str; 4] = ["|", "/", "-", "\\"];
@@ -49,7 +50,7 @@ const RESUME: &str = "  resume it? [y]es  [n]o";
 const CONFIRM: &str = "  [y] allows it from now on; any other key goes back";
 const CONFIRM_OR_EDIT: &str =
     "  [y] allows it from now on, [e] edits it first; any other key goes back";
-/// Between the parts of a hint in the composer.
+/// Between the parts of a hint in the composer, and of the status line.
 const PART: &str = " · ";
 /// Shown until keys count.
 const QUIET: &str = "  …";
@@ -80,7 +81,7 @@ impl App {
         let mut queue = self.queue_rows();
         queue.truncate(room);
         room -= queue.len();
-        let mut work = self.work_rows(now, time);
+        let mut work = self.work_rows(height, now, time);
         work.drain(..work.len().saturating_sub(room));
         let mut all = match self.asked {
             // no text of another one stands between a question and its keys
@@ -196,6 +197,9 @@ impl App {
             Entry::Prompt if self.handed.is_some() || self.job.is_some() => {
                 Some(format!("{send} queues a prompt"))
             }
+            Entry::Prompt if self.is_new() => {
+                Some("Describe a task, or ask about the project".to_owned())
+            }
             Entry::Prompt => None,
         }
     }
@@ -205,8 +209,11 @@ impl App {
         if let Some(hint) = &self.hint {
             return self.blocks.look.note(theme.warning, hint);
         }
-        let text = self.status_text(time);
-        if text.is_empty() { Vec::new() } else { vec![self.row(theme.dim, &text)] }
+        let items = self.status_spans(time);
+        if items.is_empty() {
+            return Vec::new();
+        }
+        vec![Line::from(clip_spans(&items, self.blocks.look.width))]
     }
 
     /// The row with the keys of the question.
@@ -304,18 +311,24 @@ impl App {
     }
 
     /// The text that streams and the calls that run, with their elapsed time.
-    fn work_rows(&mut self, now: Instant, time: Time) -> Vec<Line<'static>> {
+    fn work_rows(&mut self, height: usize, now: Instant, time: Time) -> Vec<Line<'static>> {
         let mut rows = Vec::new();
+        let mut below = Vec::new();
         if self.asked.is_none() {
             rows = self.blocks.growing();
-            rows.extend(self.blocks.thoughts(THOUGHTS));
+            below = self.blocks.thoughts(THOUGHTS);
         }
         let theme = &self.blocks.look.theme;
-        rows.extend(self.running_rows(time));
-        rows.extend(self.todo_rows());
+        below.extend(self.running_rows(time));
+        below.extend(self.todo_rows(height));
         if let Some(job) = self.job_text(now) {
-            rows.push(self.row(theme.dim, &format!("{} {job}", self.spinner(time))));
+            below.push(self.row(theme.dim, &format!("{} {job}", self.spinner(time))));
         }
+        let is_apart = self.blocks.is_text() && height >= SPACIOUS;
+        if is_apart && !rows.is_empty() && !below.is_empty() {
+            rows.push(Line::default());
+        }
+        rows.extend(below);
         rows
     }
 
@@ -383,14 +396,15 @@ impl App {
 
     /// The request that is waited for, or what else takes long.
     fn wait_row(&self, session: &SessionView, time: Time) -> Option<Line<'static>> {
-        if let Some(FilesJob { since, restores, .. }) = session.files {
+        // a snapshot is noticed only where it takes long
+        let is_long = |job: &FilesJob| job.restores || time.since(job.since) >= NOTICED;
+        if let Some(FilesJob { since, restores, .. }) = session.files.filter(is_long) {
             let what = if restores { "restoring files" } else { "taking a snapshot of the files" };
             return Some(self.progress_row(what, since, time));
         }
         let Some(&Request { since, purpose, text_at, .. }) = session.request() else {
-            let turn = session.turn.as_ref().filter(|_| time.since(session.at) >= NOTICED)?;
-            let since = turn.at;
-            return Some(self.progress_row("working", since, time));
+            let turn = session.turn.as_ref()?;
+            return Some(self.progress_row("working", turn.at, time));
         };
         let written = self.blocks.written_tokens();
         let what = match (purpose, session.writing().last()) {
@@ -490,7 +504,7 @@ impl App {
     }
 
     /// The list of tasks while a turn works on it.
-    fn todo_rows(&self) -> Vec<Line<'static>> {
+    fn todo_rows(&self, height: usize) -> Vec<Line<'static>> {
         let look = &self.blocks.look;
         let theme = &look.theme;
         let Some(session) = self.blocks.transcript.root().filter(|_| self.is_working()) else {
@@ -502,11 +516,12 @@ impl App {
         }
         let done = session.todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
         let current = session.todos.iter().position(|todo| todo.status == TodoStatus::InProgress);
-        let first = current.unwrap_or(done).saturating_sub(LONGEST_LIST / 2);
-        let first = first.min(session.todos.len().saturating_sub(LONGEST_LIST));
+        let most = (height / 4).clamp(1, LONGEST_LIST);
+        let first = current.unwrap_or(done).saturating_sub(most / 2);
+        let first = first.min(session.todos.len().saturating_sub(most));
         let mut rows =
             vec![self.row(theme.dim, &format!("  {done} of {} done", session.todos.len()))];
-        for todo in session.todos.iter().skip(first).take(LONGEST_LIST) {
+        for todo in session.todos.iter().skip(first).take(most) {
             rows.push(todo_line("  ", todo, look));
         }
         rows
@@ -516,18 +531,22 @@ impl App {
 impl App {
     /// The status in one line; empty if there is nothing to say. Parts for which there is no room are left out, from
     /// the last one on.
-    pub(super) fn status_text(&self, now: Time) -> String {
-        let items = self.status.items.iter().filter_map(|item| self.status_item(*item, now));
-        let mut text = String::new();
-        for item in items {
-            let separator = if text.is_empty() { "" } else { " · " };
-            let room = self.blocks.look.width.saturating_sub(text.width() + separator.width());
-            if !text.is_empty() && item.width() > room {
+    fn status_spans(&self, now: Time) -> Vec<Span<'static>> {
+        let look = &self.blocks.look;
+        let mut spans: Vec<Span<'static>> = Vec::new();
+        for item in &self.status.items {
+            let Some(text) = self.status_item(*item, now) else { continue };
+            let separator = if spans.is_empty() { "" } else { PART };
+            let used = width_of(&spans) + separator.width();
+            if !spans.is_empty() && text.width() > look.width.saturating_sub(used) {
                 break;
             }
-            text = format!("{text}{separator}{item}");
+            if !spans.is_empty() {
+                spans.push(span(look.theme.dim, separator));
+            }
+            spans.push(span(self.status.style(*item, &look.theme), text));
         }
-        text
+        spans
     }
 
     fn status_item(&self, item: StatusItem, now: Time) -> Option<String> {

@@ -77,20 +77,25 @@ impl Look {
         key.map(|key| format!(", {key} shows all")).unwrap_or_default()
     }
 
+    /// The columns of finished text.
+    pub(super) fn measure(&self) -> usize {
+        self.width.min(wrap::MEASURE)
+    }
+
     pub(super) fn note(&self, style: Style, text: &str) -> Vec<Line<'static>> {
-        wrap::note(text, style, self.width)
+        wrap::note(text, style, self.measure())
     }
 
     /// A line to decide on, after `begin`: nothing of it is left out.
     pub(super) fn exact(&self, begin: (Style, &str), line: (Style, &str)) -> Vec<Line<'static>> {
         let ((begin_style, begin), (style, text)) = (begin, line);
         let begin = Span::styled(begin.to_owned(), begin_style);
-        wrap::exact(begin, text, style, self.theme.dim, self.width)
+        wrap::exact(begin, text, style, self.theme.dim, self.measure())
     }
 
-    /// The columns as the renderers take them.
+    /// The columns of finished text, as the renderers take them.
     pub(super) fn columns(&self) -> u16 {
-        u16::try_from(self.width).unwrap_or(u16::MAX)
+        u16::try_from(self.measure()).unwrap_or(u16::MAX)
     }
 }
 

@@ -2,8 +2,12 @@
 //! line (`status_item`).
 
 use leftfold_config::StatusItem;
+use leftfold_events::rules::{self, Action};
 use leftfold_events::turn_config::AskMode;
 use leftfold_runtime::session_setup::SessionSetup;
+use ratatui::style::Style;
+
+use super::theme::Theme;
 
 /// Everything that the transcript does not have.
 #[derive(Clone, Debug)]
@@ -13,8 +17,9 @@ pub(super) struct StatusLine {
     pub(super) agent: String,
     pub(super) model: String,
     pub(super) variant: Option<String>,
-    /// How permission questions are treated.
+    /// What is asked before it is done, in words.
     pub(super) permissions: &'static str,
+    mode: Mode,
     pub(super) branch: Option<String>,
     /// The context of the model in tokens; 0 if unknown.
     pub(super) context: u64,
@@ -26,6 +31,18 @@ pub(super) struct StatusLine {
     pub(super) asked: usize,
 }
 
+/// How much goes on without a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Asks,
+    /// The agent may not change files.
+    Plans,
+    AcceptsEdits,
+    Sandbox,
+    AllowsAll,
+    Denies,
+}
+
 impl Default for StatusLine {
     fn default() -> Self {
         Self {
@@ -34,6 +51,7 @@ impl Default for StatusLine {
             model: String::new(),
             variant: None,
             permissions: "",
+            mode: Mode::Asks,
             branch: None,
             context: 0,
             focused: true,
@@ -51,15 +69,85 @@ impl StatusLine {
         self.model = settings.model.name().to_string();
         self.variant = variant;
         self.context = settings.model.limit.context;
-        self.permissions = match settings.options.ask {
-            AskMode::Deny => "denies",
-            AskMode::Allow => "allows all",
-            AskMode::Ask if settings.options.accept_edits => "accepts edits",
-            AskMode::Ask if settings.options.sandbox.as_ref().is_some_and(|it| it.allow) => {
-                "allows in the sandbox"
+        let (rules, _) = setup.rules();
+        let verdict = |permission| {
+            let restrictions = settings.options.restricting();
+            rules::evaluate_restricted(&rules, restrictions, permission, "*").0
+        };
+        let [edit, bash, outside] = ["edit", "bash", "external_directory"].map(verdict);
+        let sandbox = settings.options.sandbox.as_ref();
+        (self.mode, self.permissions) = match settings.options.ask {
+            AskMode::Deny => (Mode::Denies, "denies instead of asking"),
+            _ if edit == Action::Deny => (Mode::Plans, "changes no files"),
+            AskMode::Allow => (Mode::AllowsAll, "allows everything"),
+            AskMode::Ask if settings.options.accept_edits => (Mode::AcceptsEdits, "accepts edits"),
+            AskMode::Ask if sandbox.is_some_and(|it| it.allow) => {
+                (Mode::Sandbox, "allows all in the sandbox")
             }
-            AskMode::Ask => "asks",
+            AskMode::Ask => (Mode::Asks, asks(edit, bash, outside)),
         };
         self.branch = leftfold_files::branch(&settings.worktree);
+    }
+
+    /// The style of a part: modes in which other things happen than usual stand out.
+    pub(super) fn style(&self, item: StatusItem, theme: &Theme) -> Style {
+        match (item, self.mode) {
+            (StatusItem::Agent | StatusItem::Permissions, Mode::Plans) => theme.heading,
+            (StatusItem::Permissions, Mode::AcceptsEdits) => theme.accent,
+            (StatusItem::Permissions, Mode::Sandbox) => theme.success,
+            (StatusItem::Permissions, Mode::AllowsAll) => theme.error,
+            (StatusItem::Permissions, Mode::Denies) => theme.warning,
+            _ => theme.dim,
+        }
+    }
+}
+
+/// What the rules ask about, by their verdicts on edits, on commands and on what is outside the project.
+fn asks(edit: Action, bash: Action, outside: Action) -> &'static str {
+    match (edit, bash, outside) {
+        (Action::Ask, Action::Ask, _) => "asks before edits and commands",
+        (Action::Ask, _, _) => "asks before edits",
+        (_, Action::Ask, _) => "asks before commands",
+        (_, _, Action::Ask) => "asks outside the project",
+        _ => "asks as the rules say",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_questions_are_named_that_the_rules_ask() {
+        use Action::{Allow, Ask, Deny};
+        for (verdicts, expected) in [
+            ([Ask, Ask, Ask], "asks before edits and commands"),
+            ([Ask, Allow, Ask], "asks before edits"),
+            ([Allow, Ask, Ask], "asks before commands"),
+            ([Allow, Allow, Ask], "asks outside the project"),
+            ([Allow, Deny, Allow], "asks as the rules say"),
+        ] {
+            let [edit, bash, outside] = verdicts;
+            assert_eq!(asks(edit, bash, outside), expected);
+        }
+    }
+
+    #[test]
+    fn unusual_modes_stand_out() {
+        let theme = crate::render::tests::theme();
+        let style = |mode, item| StatusLine { mode, ..StatusLine::default() }.style(item, &theme);
+        let modes = [Mode::Plans, Mode::AcceptsEdits, Mode::Sandbox, Mode::AllowsAll, Mode::Denies];
+        let styles = modes.map(|mode| style(mode, StatusItem::Permissions));
+        let others = styles
+            .iter()
+            .enumerate()
+            .flat_map(|(n, one)| styles[..n].iter().map(move |other| (one, other)));
+        for (one, other) in others {
+            assert_ne!(one, other);
+        }
+        assert!(!styles.contains(&theme.dim));
+        assert_eq!(style(Mode::Asks, StatusItem::Permissions), theme.dim);
+        assert_eq!(style(Mode::Plans, StatusItem::Agent), theme.heading);
+        assert_eq!(style(Mode::AllowsAll, StatusItem::Model), theme.dim);
     }
 }

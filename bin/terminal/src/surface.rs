@@ -202,6 +202,10 @@ impl<W: Write> Surface<W> {
             let style = line.style.patch(span.style);
             self.text(style, &guarded(&span.content), bytes);
         }
+        // the background of a line goes on to the edge of the screen
+        if let Some(ground) = line.style.bg {
+            self.text(Style::new().bg(ground), "\x1b[K", bytes);
+        }
         bytes.push_str("\r\n");
     }
 

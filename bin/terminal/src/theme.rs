@@ -126,6 +126,12 @@ pub(crate) struct Theme {
     /// The words that differ within a changed line.
     pub(crate) added_word: Style,
     pub(crate) removed_word: Style,
+    /// The whole row of a changed line, and the code on it; without a ground if the terminal has few colours.
+    pub(crate) added_row: Style,
+    pub(crate) removed_row: Style,
+    pub(crate) changed_syntax: CodeTheme,
+    /// The whole row of a prompt.
+    pub(crate) prompt: Style,
     pub(crate) line_number: Style,
     pub(crate) error: Style,
     pub(crate) warning: Style,
@@ -157,8 +163,21 @@ const BLUE: Paint = Paint { light: 0x05_50ae, dark: 0x6c_b6ff, palette: Color::B
 const CYAN: Paint = Paint { light: 0x0b_6e7f, dark: 0x5c_c8d7, palette: Color::Cyan };
 const MAGENTA: Paint = Paint { light: 0x82_50df, dark: 0xc7_9bf0, palette: Color::Magenta };
 const GREY: Paint = Paint { light: 0x65_6d76, dark: 0x8b_949e, palette: Color::Reset };
-const RED_GROUND: Paint = Paint { light: 0xff_d7d5, dark: 0x5d_1f1f, palette: Color::Red };
-const GREEN_GROUND: Paint = Paint { light: 0xb9_f0c4, dark: 0x1c_4a2a, palette: Color::Green };
+
+/// A quiet background in each palette, as a colour and as one of the 256. The nearest of those would be grey.
+#[derive(Clone, Copy)]
+struct Ground {
+    light: (u32, u8),
+    dark: (u32, u8),
+}
+
+const RED_ROW: Ground = Ground { light: (0xfd_ecea, 224), dark: (0x38_1a1d, 52) };
+const GREEN_ROW: Ground = Ground { light: (0xe4_f7e8, 194), dark: (0x15_2e1d, 22) };
+const RED_WORD: Ground = Ground { light: (0xfb_c9c5, 217), dark: (0x6e_282c, 88) };
+const GREEN_WORD: Ground = Ground { light: (0xb4_ebc0, 157), dark: (0x23_5c37, 28) };
+const PROMPT_ROW: Ground = Ground { light: (0xea_eef2, 254), dark: (0x2a_2f38, 236) };
+/// Text on a dark background.
+const PALE: Paint = Paint { light: 0xd0_d7de, dark: 0xd0_d7de, palette: Color::Gray };
 
 /// Turns a [`Paint`] into a colour of the terminal.
 #[derive(Clone, Copy)]
@@ -208,11 +227,48 @@ impl Palette {
         }
     }
 
-    /// The changed words of a line: a tinted ground where there are shades, reversed otherwise.
-    fn word(self, line: Style, ground: Paint) -> Style {
-        match self.color(ground).filter(|_| self.background.is_some()) {
-            Some(color) if self.depth >= ColorDepth::Ansi256 => line.bg(color),
-            Some(_) | None => self.with(line, Modifier::REVERSED),
+    /// A quiet background, if the terminal has shades.
+    fn ground(self, ground: Ground) -> Option<Style> {
+        let (rgb, index) = match self.background {
+            Some(Background::Light) => ground.light,
+            Some(Background::Dark) | None => ground.dark,
+        };
+        let [_, red, green, blue] = rgb.to_be_bytes();
+        match self.depth {
+            ColorDepth::TrueColor => Some(Style::new().bg(Color::Rgb(red, green, blue))),
+            ColorDepth::Ansi256 => Some(Style::new().bg(Color::Indexed(index))),
+            ColorDepth::Ansi16 | ColorDepth::Monochrome | ColorDepth::Plain => None,
+        }
+    }
+
+    /// A row on a quiet background. Where the terminal's own is unknown, it brings a text that can be read on it.
+    fn row(self, ground: Ground) -> Option<Style> {
+        let row = self.ground(ground)?;
+        Some(match self.background {
+            Some(_) => row,
+            None => row.patch(self.on_ground().foreground(PALE)),
+        })
+    }
+
+    /// For text on a quiet background.
+    fn on_ground(self) -> Self {
+        Self { background: self.background.or(Some(Background::Dark)), ..self }
+    }
+
+    /// The changed words of a line.
+    fn word(self, line: Style, ground: Ground) -> Style {
+        self.ground(ground).unwrap_or_else(|| self.with(line, Modifier::BOLD))
+    }
+
+    fn syntax(self) -> CodeTheme {
+        let color = |paint| self.foreground(paint);
+        CodeTheme {
+            comment: self.with(self.dim(), Modifier::ITALIC),
+            keyword: color(MAGENTA),
+            string: color(GREEN),
+            number: color(YELLOW),
+            function: color(BLUE),
+            name: color(CYAN),
         }
     }
 }
@@ -239,8 +295,14 @@ impl Theme {
             marker: palette.dim(),
             added: color(GREEN),
             removed: color(RED),
-            added_word: palette.word(color(GREEN), GREEN_GROUND),
-            removed_word: palette.word(color(RED), RED_GROUND),
+            added_word: palette.word(color(GREEN), GREEN_WORD),
+            removed_word: palette.word(color(RED), RED_WORD),
+            added_row: palette.row(GREEN_ROW).unwrap_or_default(),
+            removed_row: palette.row(RED_ROW).unwrap_or_default(),
+            changed_syntax: palette.on_ground().syntax(),
+            prompt: palette
+                .row(PROMPT_ROW)
+                .unwrap_or_else(|| palette.with(Style::new(), Modifier::REVERSED)),
             line_number: palette.dim(),
             error: bold(color(RED)),
             warning: color(YELLOW),
@@ -248,14 +310,7 @@ impl Theme {
             accent: bold(color(MAGENTA)),
             selection: palette.with(Style::new(), Modifier::REVERSED),
             matched: palette.with(color(YELLOW), Modifier::BOLD | Modifier::UNDERLINED),
-            syntax: CodeTheme {
-                comment: palette.with(palette.dim(), Modifier::ITALIC),
-                keyword: color(MAGENTA),
-                string: color(GREEN),
-                number: color(YELLOW),
-                function: color(BLUE),
-                name: color(CYAN),
-            },
+            syntax: palette.syntax(),
             hyperlinks: None,
         }
     }
@@ -387,13 +442,18 @@ mod tests {
 
     /// All colours of a theme.
     fn colors(theme: &Theme) -> Vec<Color> {
-        let CodeTheme { comment, keyword, string, number, function, name } = theme.syntax;
-        let styles = [
+        let of_code = |code: CodeTheme| {
+            let CodeTheme { comment, keyword, string, number, function, name } = code;
+            [comment, keyword, string, number, function, name]
+        };
+        let others = [
             theme.text, theme.dim, theme.heading, theme.code, theme.link, theme.quote,
             theme.marker, theme.added, theme.removed, theme.added_word, theme.removed_word,
-            theme.line_number, theme.error, theme.warning, theme.success, theme.accent,
-            theme.selection, theme.matched, comment, keyword, string, number, function, name,
+            theme.added_row, theme.removed_row, theme.prompt, theme.line_number, theme.error,
+            theme.warning, theme.success, theme.accent, theme.selection, theme.matched,
         ];
+        let code = [theme.syntax, theme.changed_syntax].map(of_code).concat();
+        let styles = [others.as_slice(), &code].concat();
         styles.iter().flat_map(|style| [style.fg, style.bg]).flatten().collect()
     }
 
@@ -420,6 +480,17 @@ mod tests {
         }
         let unknown = Theme::new(ThemeName::Auto, ColorDepth::TrueColor, None);
         assert_eq!(unknown.added.fg, Some(Color::Green));
+        // a ground brings its text where nobody knows which colour the terminal's is
+        for depth in [ColorDepth::Ansi256, ColorDepth::TrueColor] {
+            let unknown = Theme::new(ThemeName::Auto, depth, None);
+            for row in [unknown.added_row, unknown.removed_row, unknown.prompt] {
+                assert!(row.bg.is_some() && row.fg.is_some(), "{row:?}");
+            }
+            let light = Theme::new(ThemeName::Light, depth, None);
+            assert!(light.prompt.bg.is_some() && light.prompt.fg.is_none());
+        }
+        let few = Theme::new(ThemeName::Auto, ColorDepth::Ansi16, None);
+        assert_eq!((few.added_row, few.prompt.bg), (Style::new(), None));
         let dark = Theme::new(ThemeName::Dark, ColorDepth::TrueColor, None);
         assert_eq!(dark.added.fg, Some(Color::Rgb(0x6b, 0xc4, 0x6d)));
     }

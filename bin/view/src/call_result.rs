@@ -10,6 +10,10 @@ use crate::words::{bytes, counted, first_line};
 
 /// The lines to show of a text that nothing else is known of.
 const HEAD: usize = 3;
+/// The most lines that say why a command has failed.
+const MAX_REASONS: usize = 3;
+/// The last lines of an output that are searched for the reason.
+const MAX_SEARCHED: usize = 20_000;
 
 /// A result, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct CallResult {
     /// Short texts that stand beside the call.
     pub notes: Vec<String>,
     pub body: ResultBody,
+    /// The lines of a failed command's output that say why, by their places from 0 on.
+    pub reasons: Vec<usize>,
 }
 
 /// The part of a result that stands below the call.
@@ -39,10 +45,15 @@ impl CallResult {
         let metadata = finished.metadata.value();
         let exit = metadata.get("exit").and_then(Value::as_i64);
         let output = clean(&finished.output);
+        let output = match exit.filter(|exit| *exit != 0) {
+            // the notes have it
+            Some(exit) => output.trim_end().trim_end_matches(&format!("(exit code {exit})")),
+            None => output.as_str(),
+        };
         let body = body(finished, &metadata, output.trim_end());
         let mut notes = Vec::new();
         if finished.is_error {
-            notes.push(clean_line(why(&output)));
+            notes.push(clean_line(why(output)));
         } else {
             notes.extend(count(&metadata, &body));
         }
@@ -50,8 +61,72 @@ impl CallResult {
         notes.extend(changed_lines(&metadata));
         notes.retain(|note| !note.is_empty());
         let is_failed = finished.is_error || exit.is_some_and(|exit| exit != 0);
-        Self { is_failed, notes, body }
+        let reasons = match &body {
+            ResultBody::Output(text) if is_failed => reasons(text),
+            _ => Vec::new(),
+        };
+        Self { is_failed, notes, body, reasons }
     }
+}
+
+/// The lines of a failed command's output that say why: first those of the kind that says most.
+fn reasons(output: &str) -> Vec<usize> {
+    let count = output.lines().count();
+    let ranked = output.lines().enumerate().skip(count.saturating_sub(MAX_SEARCHED));
+    let ranked: Vec<_> = ranked.filter_map(|(at, line)| Some((at, rank(line)?))).collect();
+    let best = ranked.iter().map(|(_, rank)| *rank).min();
+    let best = ranked.into_iter().filter(|(_, rank)| Some(*rank) == best);
+    best.map(|(at, _)| at).take(MAX_REASONS).collect()
+}
+
+/// How much a line says of why a command has failed: 0 says most. `None`: nothing.
+fn rank(line: &str) -> Option<u8> {
+    const STARTS: [&str; 8] = [
+        "error[", "error: ", "Error: ", "ERROR: ", "fatal: ", "panic: ", "assertion ", "npm error ",
+    ];
+    const PARTS: [&str; 5] =
+        [": error: ", ": error TS", ": fatal error: ", "panicked at ", ": command not found"];
+    const WEAK_STARTS: [&str; 8] = [
+        "FAIL:", "FAIL ", "FAILED ", "--- FAIL", "not ok ", "make: ***", "ERROR ",
+        "test result: FAILED",
+    ];
+    const WEAK_PARTS: [&str; 3] =
+        [": No such file or directory", ": Permission denied", " ... FAILED"];
+    // pytest begins such lines with an `E`
+    let text = line.strip_prefix("E  ").unwrap_or(line).trim_start();
+    let name = text.split([':', ' ']).next().unwrap_or_default();
+    let is_exception = name.len() > 5
+        && ["Error", "Exception"].iter().any(|end| name.ends_with(end))
+        && (name.len() == text.trim_end().len() || text[name.len()..].starts_with(':'));
+    let has = |starts: &[&str], parts: &[&str]| {
+        starts.iter().any(|start| text.starts_with(start))
+            || parts.iter().any(|part| text.contains(part))
+    };
+    if is_exception || has(&STARTS, &PARTS) {
+        return Some(0);
+    }
+    has(&WEAK_STARTS, &WEAK_PARTS).then_some(1)
+}
+
+/// The places of at most `most` lines of an output that are not blank: those of `reasons`, and the last of the others.
+pub fn excerpt(lines: &[&str], reasons: &[usize], most: usize) -> Vec<usize> {
+    let is_blank = |at: &usize| lines[*at].trim().is_empty();
+    let mut places: Vec<usize> = reasons.iter().copied().take(most).collect();
+    let others = (0..lines.len()).rev().filter(|at| !reasons.contains(at) && !is_blank(at));
+    places.extend(others.take(most - places.len()));
+    places.sort_unstable();
+    places
+}
+
+/// The tasks of a list that are new or have another state than before.
+pub fn changed_todos<'a>(
+    before: &'a [TodoItem],
+    after: &'a [TodoItem],
+) -> impl Iterator<Item = &'a TodoItem> {
+    let is_same = |todo: &TodoItem, other: &TodoItem| {
+        (&todo.content, todo.status) == (&other.content, other.status)
+    };
+    after.iter().filter(move |todo| !before.iter().any(|other| is_same(todo, other)))
 }
 
 fn body(finished: &Finished, metadata: &Value, output: &str) -> ResultBody {
@@ -204,6 +279,48 @@ mod tests {
             assert_eq!(of(output, &metadata, false).notes.join(" · "), notes, "{output:?}");
         }
         assert_eq!(of("a\x1b[2J\nb", &json!({ "lines": 3 }), true).notes, ["a"]);
+    }
+
+    #[test]
+    fn the_lines_that_say_why_a_command_failed_are_found() {
+        for (output, expected) in [
+            (
+                "test_done ... FAIL\n=====\nFAIL: test_done\nTraceback (most recent call last):\n  File \"t.py\", \
+                 line 2\nAssertionError: 2 != 1\n\nRan 1 test\n\nFAILED (failures=1)\n(exit code 1)",
+                &["AssertionError: 2 != 1"][..],
+            ),
+            (
+                "   Compiling x\nerror[E0308]: mismatched types\n --> src/a.rs:1:2\nwarning: unused",
+                &["error[E0308]: mismatched types"],
+            ),
+            (
+                "running 2 tests\ntest a ... ok\nthread 'b' panicked at src/a.rs:3:5:\nassertion `left == right` \
+                 failed\n  left: 2\n right: 1\ntest result: FAILED. 1 passed",
+                &["thread 'b' panicked at src/a.rs:3:5:", "assertion `left == right` failed"],
+            ),
+            ("E       KeyError: 'x'\nFAILED tests/a.py::t", &["E       KeyError: 'x'"]),
+            ("ok\nFAILED tests/a.py::t - x", &["FAILED tests/a.py::t - x"]),
+            ("a.c:3:1: error: expected ‘;’", &["a.c:3:1: error: expected ‘;’"]),
+            ("src/a.ts(1,2): error TS2322: no", &["src/a.ts(1,2): error TS2322: no"]),
+            ("--- FAIL: TestA (0.00s)\nFAIL", &["--- FAIL: TestA (0.00s)"]),
+            (
+                "ls: cannot access 'x': No such file or directory",
+                &["ls: cannot access 'x': No such file or directory"],
+            ),
+            ("the Error of my ways\n0 errors", &[]),
+        ] {
+            let result = of(output, &json!({ "exit": 1 }), false);
+            let ResultBody::Output(text) = &result.body else { panic!("no output") };
+            assert!(!text.contains("(exit code"), "{text}");
+            let lines: Vec<&str> = text.lines().collect();
+            let told: Vec<&str> = result.reasons.iter().map(|at| lines[*at]).collect();
+            assert_eq!(told, expected);
+            assert_eq!(of(output, &json!({ "exit": 0 }), false).reasons, [0; 0]);
+        }
+        let lines = ["a", "b", "", "c", "d"];
+        assert_eq!(excerpt(&lines, &[0], 3), [0, 3, 4]);
+        assert_eq!(excerpt(&lines, &[], 3), [1, 3, 4]);
+        assert_eq!(excerpt(&lines, &[], 5), [0, 1, 3, 4]);
     }
 
     #[test]

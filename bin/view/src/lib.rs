@@ -53,7 +53,7 @@ pub mod words;
 pub use answer_gate::{
     AnswerGate, CTRL_D, CTRL_U, ESCAPE, GateKind, GateOutcome, GateRow, QUIET_DELAY,
 };
-pub use call_result::{CallResult, ResultBody};
+pub use call_result::{CallResult, ResultBody, changed_todos, excerpt};
 pub use change::{CallStep, Change, CompactionEnd, Outcome};
 pub use context_use::{ContextUse, MessageBytes};
 pub use derived::{Derived, Notification, changed_files};

@@ -293,6 +293,11 @@ impl Call {
         self.started.is_some() && self.ended.is_none()
     }
 
+    /// Whether it only reads files of this machine. A server's tool that says so of itself names no files.
+    pub fn only_reads_files(&self) -> bool {
+        self.class == Some(Class::Read) && !self.paths.is_empty()
+    }
+
     /// The call's status. Ended calls have one only if the transcript keeps messages.
     pub fn status(&self) -> CallStatus {
         match &self.outcome {

@@ -3,7 +3,7 @@
 use leftfold_events::SessionId;
 use leftfold_events::event::{Answer, EndReason, Ended, Finished, PartKind};
 
-use crate::call_result::answer_of;
+use crate::call_result::{self, CallResult, ResultBody, answer_of};
 use crate::change::{CallStep, Change, CompactionEnd, Outcome};
 use crate::clean::{Cleaner, clean, printable, visible, visible_line};
 use crate::diff::{FileDiff, LineKind};
@@ -307,12 +307,11 @@ pub(crate) fn excerpt(finished: &Finished) -> Vec<String> {
         let changed = lines.filter(|line| matches!(line.kind, LineKind::Added | LineKind::Removed));
         return changed.take(EXCERPT).map(|line| clip(&clean(&line.text))).collect();
     }
-    if finished.metadata.value().get("exit").is_none() {
-        return Vec::new();
-    }
-    let output = clean(&finished.output);
-    let lines: Vec<&str> = output.trim_end().lines().collect();
-    lines[lines.len().saturating_sub(EXCERPT)..].iter().map(|line| clip(line)).collect()
+    let result = CallResult::from_finished(finished);
+    let ResultBody::Output(output) = &result.body else { return Vec::new() };
+    let lines: Vec<&str> = output.lines().collect();
+    let places = call_result::excerpt(&lines, &result.reasons, EXCERPT);
+    places.iter().map(|at| clip(lines[*at])).collect()
 }
 
 fn clip(line: &str) -> String {

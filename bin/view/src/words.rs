@@ -114,15 +114,64 @@ pub fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
-/// A call in one line: its tool and what it is about.
+/// Built-in tools that people know by other words than their names: the name, the heading of a call, and the arguments
+/// that a model writes. The tools of servers and plugins keep their names: a built-in tool with an equal name comes first.
+const TOOLS: [(&str, &str, &str); 13] = [
+    ("StructuredOutput", "Answer", "the answer"),
+    ("apply_patch", "patch", "a patch"),
+    ("bash", "bash", "a command"),
+    ("edit", "edit", "an edit"),
+    (INVALID, "unknown tool", "a call of an unknown tool"),
+    ("multiedit", "edit", "an edit"),
+    ("plan_enter", "Planning first", "a question"),
+    ("plan_exit", "The plan is ready", "a question"),
+    ("question", "question", "a question"),
+    ("task", "task", "a task"),
+    ("todoread", "Todo list", "a look at the todo list"),
+    ("todowrite", "Todo list", "the todo list"),
+    ("write", "write", "a file"),
+];
+/// Stands for calls of tools that do not exist. Its arguments have the name that was called.
+const INVALID: &str = "invalid";
+/// The headings of these tools say everything.
+const WITHOUT_SUBJECT: [&str; 2] = ["plan_enter", "plan_exit"];
+
+/// A call's tool in words, for its heading.
+pub fn tool<'a>(name: &'a str, input: &Value) -> Cow<'a, str> {
+    let words = TOOLS.iter().find(|(tool, ..)| *tool == name).map(|(_, heading, _)| *heading);
+    match (words, input.get("tool").and_then(Value::as_str)) {
+        (Some(words), Some(called)) if name == INVALID => {
+            Cow::Owned(format!("{words} `{}`", shorten(called, 40)))
+        }
+        (words, _) => Cow::Borrowed(words.unwrap_or(name)),
+    }
+}
+
+/// Several calls that only read files, by the names of their tools: `Explored: read 3, grep 2`.
+pub fn explored<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let counts = counts.iter().map(|(name, count)| format!("{name} {count}"));
+    format!("Explored: {}", counts.collect::<Vec<_>>().join(", "))
+}
+
+/// A call in one line: its tool in words and what it is about.
 pub fn heading(name: &str, input: &Value) -> String {
     let subject = shorten(first_line(&subject(name, input)), 100);
-    format!("{name} {subject}").trim_end().to_owned()
+    format!("{} {subject}", tool(name, input)).trim_end().to_owned()
 }
 
 /// The main argument of a call, or the one that people would name.
 pub fn subject<'a>(name: &str, input: &'a Value) -> Cow<'a, str> {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
+    if WITHOUT_SUBJECT.contains(&name) {
+        return Cow::Borrowed("");
+    }
     if let Some(patch) = text("patchText") {
         return Cow::Owned(patched(patch).join(", "));
     }
@@ -161,8 +210,12 @@ pub fn bytes(count: u64) -> String {
 
 /// A call that the model is writing, and the size of its arguments so far.
 pub fn written(input: &StreamedInput) -> String {
-    let name = shorten(&input.name, 40);
-    format!("{name} ({})", bytes(input.bytes))
+    let known = TOOLS.iter().find(|(tool, ..)| *tool == input.name);
+    let what = known.map_or_else(
+        || format!("a call of {}", shorten(&input.name, 40)),
+        |(.., arguments)| (*arguments).to_owned(),
+    );
+    format!("{what} ({})", bytes(input.bytes))
 }
 
 #[cfg(test)]
@@ -190,13 +243,39 @@ mod tests {
                 json!({ "operation": "definition", "filePath": "a.rs", "line": 3, "character": 7 }),
                 "lsp definition a.rs:3:7",
             ),
-            ("apply_patch", json!({ "patchText": patch }), "apply_patch a, b c"),
+            ("apply_patch", json!({ "patchText": patch }), "patch a, b c"),
             ("batch", json!({ "tool_calls": [{}, {}] }), "batch 2 calls"),
             ("question", json!({ "questions": [{ "question": "Which?" }] }), "question Which?"),
-            ("todowrite", json!({ "todos": [] }), "todowrite"),
+            ("todowrite", json!({ "todos": [] }), "Todo list"),
+            ("plan_exit", json!({ "questions": [{ "question": "Go?" }] }), "The plan is ready"),
+            ("invalid", json!({ "tool": "fetch", "error": "?" }), "unknown tool `fetch`"),
+            ("srv_invalid", json!({ "tool": "fetch" }), "srv_invalid"),
             ("files_stat", json!({ "path": "/a", "deep": true }), "files_stat /a"),
         ] {
             assert_eq!(heading(name, &input), expected);
+        }
+    }
+
+    #[test]
+    fn calls_that_only_read_are_counted_by_tool() {
+        for (names, expected) in [
+            (&["read"][..], "Explored: read 1"),
+            (&["read", "grep", "read", "glob"], "Explored: read 2, grep 1, glob 1"),
+        ] {
+            assert_eq!(explored(names.iter().copied()), expected);
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_written_is_named_by_its_arguments() {
+        for (name, expected) in [
+            ("write", "a file (1.2 kB)"),
+            ("todowrite", "the todo list (1.2 kB)"),
+            ("srv_put", "a call of srv_put (1.2 kB)"),
+        ] {
+            let name = name.to_owned();
+            let input = StreamedInput { id: String::new(), name, bytes: 1_234 };
+            assert_eq!(written(&input), expected);
         }
     }
 }

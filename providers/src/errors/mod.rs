@@ -286,10 +286,11 @@ fn advice(
              says where they come from"
         )),
         FailureClass::Auth => Some(format!(
-            "check the API key of provider `{provider}` and its permissions: `leftfold auth login {provider}` stores another, {}",
+            "check the API key of provider `{provider}` and its permissions: `leftfold auth login {provider}` stores another, \
+             which is used if there is none in {}",
             match key_variable(provider) {
-                Some(variable) => format!("but settings and {variable} take precedence"),
-                None => "but settings take precedence".to_owned(),
+                Some(variable) => format!("the settings and in {variable}"),
+                None => "the settings".to_owned(),
             }
         )),
         FailureClass::Quota => {

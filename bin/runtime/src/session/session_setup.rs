@@ -133,6 +133,11 @@ impl SessionSetup {
         gather::merged(&self.turn_settings)
     }
 
+    /// The instruction files that go with the next prompt. Unlike `config`, it waits for nothing.
+    pub fn instruction_files(&self) -> Vec<String> {
+        gather::instruction_files(&self.turn_settings)
+    }
+
     /// The configuration for prompts after this setup's own.
     pub fn prompt_config(&self) -> PromptConfig {
         let (agent, model) =

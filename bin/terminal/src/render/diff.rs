@@ -1,5 +1,7 @@
 //! Changes to files as lines: numbers, colours, the words that differ.
 
+use std::ops::Range;
+
 use leftfold_view::clean::{visible_code, visible_line};
 use leftfold_view::{DiffLine, FileDiff, LineKind};
 use ratatui::style::{Modifier, Style};
@@ -7,7 +9,8 @@ use ratatui::text::{Line, Span};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::wrap::{Break, Indent, clip, span, wrap};
+use super::highlight::Highlighter;
+use super::wrap::{Break, Indent, clip, guarded, span, wrap};
 use crate::theme::Theme;
 
 /// Bytes of a line whose words are compared.
@@ -25,6 +28,9 @@ pub(crate) struct DiffOptions<'a> {
     pub(crate) rows: usize,
     /// Whether each file has a line with its name.
     pub(crate) names: bool,
+    /// Unchanged lines to show before and after each change. Blank ones at the edges are left out; all of them stay with
+    /// `usize::MAX`.
+    pub(crate) context: usize,
     /// Follows the number of hidden lines.
     pub(crate) hint: &'a str,
 }
@@ -32,7 +38,7 @@ pub(crate) struct DiffOptions<'a> {
 impl DiffOptions<'_> {
     /// Everything, for somebody who decides about it.
     pub(crate) const WHOLE: Self =
-        Self { most: usize::MAX, rows: usize::MAX, names: true, hint: "" };
+        Self { most: usize::MAX, rows: usize::MAX, names: true, context: usize::MAX, hint: "" };
 }
 
 /// The changes, none wider than `width`.
@@ -54,9 +60,9 @@ pub(crate) fn diff(
                 Break::Words,
             ));
         }
-        let numbered = numbered(file);
+        let numbered = trimmed(numbered(file), options.context);
         let is_change = |line: &&Numbered<'_>| line.line.kind != LineKind::Hunk;
-        let all = lines_of(file);
+        let all = numbered.iter().filter(is_change).count();
         let shown = all.min(left);
         (left, hidden) = (left - shown, hidden + all - shown);
         let until = numbered.iter().enumerate().filter(|(_, line)| is_change(line)).nth(shown);
@@ -72,20 +78,26 @@ pub(crate) fn diff(
 }
 
 /// How many lines of a file [`DiffOptions::most`] counts.
-pub(crate) fn lines_of(file: &FileDiff) -> usize {
-    let is_line = |line: &&DiffLine| !matches!(line.kind, LineKind::Names | LineKind::Hunk);
-    file.0.iter().filter(is_line).count()
+pub(crate) fn lines_of(file: &FileDiff, context: usize) -> usize {
+    let numbered = trimmed(numbered(file), context);
+    numbered.iter().filter(|line| line.line.kind != LineKind::Hunk).count()
 }
 
-/// The name of the file, what becomes of it, and how many lines change.
-fn heading(file: &FileDiff, theme: &Theme) -> Vec<Span<'static>> {
+/// The names of the file in the old and in the new text.
+fn names(file: &FileDiff) -> (Option<String>, Option<String>) {
     let name = |key, prefix| {
         let name = file.after(key).filter(|name| *name != "/dev/null")?;
         let name = name.split('\t').next().unwrap_or(name);
         Some(visible_line(name.strip_prefix(prefix).unwrap_or(name)))
     };
-    let (old, new) = (name("--- ", "a/"), name("+++ ", "b/"));
-    let moved = name("rename from ", "").zip(name("rename to ", ""));
+    (name("--- ", "a/"), name("+++ ", "b/"))
+}
+
+/// The name of the file, what becomes of it, and how many lines change.
+fn heading(file: &FileDiff, theme: &Theme) -> Vec<Span<'static>> {
+    let name = |key| file.after(key).map(visible_line);
+    let (old, new) = names(file);
+    let moved = name("rename from ").zip(name("rename to "));
     let has = |key| file.after(key).is_some();
     let note = match &moved {
         Some((from, _)) => format!(" (renamed from {from})"),
@@ -150,6 +162,53 @@ fn numbered(file: &FileDiff) -> Vec<Numbered<'_>> {
     numbered
 }
 
+/// Each hunk with at most `context` unchanged lines before its first change and after its last one, none of them blank at
+/// the edges. The head of the first hunk is left out: the numbers of its lines say where it is.
+fn trimmed(lines: Vec<Numbered<'_>>, context: usize) -> Vec<Numbered<'_>> {
+    if context == usize::MAX {
+        return lines;
+    }
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let mut trimmed: Vec<Numbered<'_>> = Vec::new();
+    // the lines at the end of the hunk before that are left out
+    let mut left_out = 0;
+    let mut rest = lines.as_slice();
+    while let Some(first) = rest.first() {
+        let head = Some(first).filter(|line| line.line.kind == LineKind::Hunk);
+        let after = &rest[usize::from(head.is_some())..];
+        let length = after.iter().take_while(|line| line.line.kind != LineKind::Hunk).count();
+        let (hunk, next) = after.split_at(length);
+        let shown = with_context(hunk, context);
+        let is_shown =
+            |head: &&Numbered<'_>| !trimmed.is_empty() || hunk_starts(&head.line.text).is_none();
+        if let Some(head) = head.filter(is_shown) {
+            let skipped = head.skipped.saturating_add(left_out + count(shown.start));
+            trimmed.push(Numbered { skipped, ..*head });
+        }
+        left_out = count(hunk.len() - shown.end);
+        trimmed.extend_from_slice(&hunk[shown]);
+        rest = next;
+    }
+    trimmed
+}
+
+/// The lines of a hunk from `context` lines before its first change to as many after its last one.
+fn with_context(hunk: &[Numbered<'_>], context: usize) -> Range<usize> {
+    let is_change = |line: &Numbered<'_>| line.line.kind != LineKind::Context;
+    let (first, last) = (hunk.iter().position(is_change), hunk.iter().rposition(is_change));
+    let Some((first, last)) = first.zip(last) else { return 0..hunk.len() };
+    let (mut start, mut end) = (first.saturating_sub(context), last + 1 + context);
+    end = end.min(hunk.len());
+    let is_blank = |at: usize| text_of(hunk[at].line).trim().is_empty();
+    while start < first && is_blank(start) {
+        start += 1;
+    }
+    while end > last + 1 && is_blank(end - 1) {
+        end -= 1;
+    }
+    start..end
+}
+
 fn counted(next: &mut u64) -> u64 {
     std::mem::replace(next, next.saturating_add(1))
 }
@@ -172,6 +231,13 @@ struct FileLines<'a> {
     options: DiffOptions<'a>,
     width: usize,
     theme: &'a Theme,
+    /// The theme of code on the ground of a changed line; `None`: the terminal has none, and the line has one colour.
+    changed: Option<Theme>,
+    /// Colours for the first line of a hunk.
+    first: Highlighter,
+    /// The colours of the old and of the new text.
+    old: Highlighter,
+    new: Highlighter,
     /// Columns of the numbers; 0 if there is no room for them.
     digits: usize,
 }
@@ -188,10 +254,15 @@ impl<'a> FileLines<'a> {
         let highest = numbered.iter().filter_map(|line| line.number).max();
         let digits = highest.map_or(0, |highest| highest.to_string().len());
         let digits = if width < 4 * (digits + 3) || file.0.is_empty() { 0 } else { digits };
-        Self { numbered, options, width, theme, digits }
+        let changed = || Theme { syntax: theme.changed_syntax, ..theme.clone() };
+        let changed = theme.added_row.bg.is_some().then(changed);
+        let (old, new) = names(file);
+        let first = Highlighter::of_file(&new.or(old).unwrap_or_default(), theme);
+        let (old, new) = (first.clone(), first.clone());
+        Self { numbered, options, width, theme, changed, first, old, new, digits }
     }
 
-    fn lines(&self) -> Vec<Line<'static>> {
+    fn lines(&mut self) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         let mut rest = self.numbered;
         while let Some((first, after)) = rest.split_first() {
@@ -204,7 +275,10 @@ impl<'a> FileLines<'a> {
                     rest = &rest[removed.len() + notes.len() + added.len()..];
                     continue;
                 }
-                LineKind::Hunk => lines.extend(self.hunk(first)),
+                LineKind::Hunk => {
+                    (self.old, self.new) = (self.first.clone(), self.first.clone());
+                    lines.extend(self.hunk(first));
+                }
                 LineKind::Added | LineKind::Context => lines.extend(self.line(first, None)),
                 LineKind::Note | LineKind::Names => lines.extend(self.note(&first.line.text)),
             }
@@ -215,50 +289,63 @@ impl<'a> FileLines<'a> {
 
     /// Removed lines and those that replace them.
     fn change(
-        &self,
+        &mut self,
         removed: &[Numbered<'_>],
         notes: &[Numbered<'_>],
         added: &[Numbered<'_>],
     ) -> Vec<Line<'static>> {
-        let compared: Vec<_> = removed
-            .iter()
-            .zip(added)
-            .take(MAX_COMPARED)
-            .map(|(old, new)| differing(text_of(old.line), text_of(new.line)))
-            .collect();
-        let side = |lines: &[Numbered<'_>], second: bool| -> Vec<Line<'static>> {
-            let shown = lines.iter().enumerate().flat_map(|(at, line)| {
-                let words = compared.get(at).and_then(Option::as_ref);
-                self.line(line, words.map(|(old, new)| if second { new } else { old }))
-            });
-            shown.collect()
-        };
-        let mut lines = side(removed, false);
+        let compared = removed.iter().zip(added).take(MAX_COMPARED);
+        let compared = compared.map(|(old, new)| differing(text_of(old.line), text_of(new.line)));
+        let (old, new): (Vec<_>, Vec<_>) = compared.map(Option::unzip).unzip();
+        let mut lines = self.side(removed, &old);
         lines.extend(notes.iter().flat_map(|line| self.note(&line.line.text)));
-        lines.extend(side(added, true));
+        lines.extend(self.side(added, &new));
         lines
     }
 
+    /// Lines of one kind, the first of them with these pieces.
+    fn side(&mut self, lines: &[Numbered<'_>], words: &[Option<Pieces>]) -> Vec<Line<'static>> {
+        let words = words.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        lines.iter().zip(words).flat_map(|(line, words)| self.line(line, words)).collect()
+    }
+
     /// One line. `words` are its pieces, and whether each differs from the other text.
-    fn line(&self, line: &Numbered<'_>, words: Option<&Pieces>) -> Vec<Line<'static>> {
+    fn line(&mut self, line: &Numbered<'_>, words: Option<&Pieces>) -> Vec<Line<'static>> {
         let theme = self.theme;
-        let (sign, style, word_style) = match line.line.kind {
-            LineKind::Added => ("+", theme.added, theme.added_word),
-            LineKind::Removed => ("-", theme.removed, theme.removed_word),
+        let (sign, style, word, row) = match line.line.kind {
+            LineKind::Added => ("+", theme.added, theme.added_word, theme.added_row),
+            LineKind::Removed => ("-", theme.removed, theme.removed_word, theme.removed_row),
             LineKind::Context | LineKind::Names | LineKind::Hunk | LineKind::Note => {
-                (" ", theme.text, theme.text)
+                (" ", theme.text, theme.text, Style::new())
             }
         };
-        let text = match words {
-            Some(words) => words
-                .iter()
-                .map(|(text, differs)| {
-                    span(&shown(text), if *differs { word_style } else { style })
-                })
-                .collect(),
-            None => vec![span(&shown(text_of(line.line)), style)],
-        };
-        self.rows(line.number, (sign, style), &text)
+        let whole = || vec![(text_of(line.line).to_owned(), false)];
+        let pieces = words.cloned().unwrap_or_else(whole).into_iter();
+        let pieces: Pieces = pieces.map(|(text, is)| (guarded(&shown(&text)), is)).collect();
+        let code = self.code(line.line).and_then(|code| marked(code, &pieces, word));
+        let text = code.unwrap_or_else(|| {
+            let styled = |(text, differs): &(String, bool)| {
+                span(text, if *differs { style.patch(word) } else { style })
+            };
+            pieces.iter().map(styled).collect()
+        });
+        let mut rows = self.rows(line.number, (sign, style), &text);
+        rows.iter_mut().for_each(|line| line.style = row);
+        rows
+    }
+
+    /// The line in the colours of its language, if the terminal has a ground for changed lines.
+    fn code(&mut self, line: &DiffLine) -> Option<Vec<Span<'static>>> {
+        let changed = self.changed.as_ref()?;
+        let text = guarded(&shown(text_of(line)));
+        Some(match line.kind {
+            LineKind::Removed => self.old.line(&text, changed),
+            LineKind::Added => self.new.line(&text, changed),
+            LineKind::Context | LineKind::Names | LineKind::Hunk | LineKind::Note => {
+                self.old.line(&text, self.theme);
+                self.new.line(&text, self.theme)
+            }
+        })
     }
 
     fn hunk(&self, head: &Numbered<'_>) -> Vec<Line<'static>> {
@@ -281,7 +368,7 @@ impl<'a> FileLines<'a> {
         let room = self.width.saturating_sub(self.digits + 1);
         let text = clip(&[span(&format!("{mark} {text}"), self.theme.dim)], room);
         let blanks = " ".repeat(if self.digits > 0 { self.digits + 1 } else { 0 });
-        let indent = Indent { first: vec![Span::raw(blanks)], rest: Vec::new() };
+        let indent = Indent { first: vec![Span::raw(blanks)], ..Indent::default() };
         wrap(&text, self.width, &indent, Break::Anywhere)
     }
 
@@ -308,7 +395,7 @@ impl<'a> FileLines<'a> {
         }
         first.push(span(&format!("{sign} "), style));
         rest.push_str("  ");
-        let indent = Indent { first, rest: vec![Span::raw(rest)] };
+        let indent = Indent { first, rest: vec![Span::raw(rest)], cut: Vec::new() };
         let mut lines = wrap(text, self.width, &indent, Break::Anywhere);
         if lines.len() > self.options.rows {
             let hidden = lines.split_off(self.options.rows);
@@ -323,7 +410,7 @@ impl<'a> FileLines<'a> {
             lines.extend(wrap(
                 &[more],
                 self.width,
-                &Indent { first: rest.clone(), rest },
+                &Indent { first: rest.clone(), rest, cut: Vec::new() },
                 Break::Words,
             ));
         }
@@ -351,6 +438,28 @@ fn shown(text: &str) -> String {
 
 /// The pieces of a line, and whether the other line does not have them.
 type Pieces = Vec<(String, bool)>;
+
+/// A line in colours with its differing pieces marked; `None` if the pieces are not those of the line.
+fn marked(code: Vec<Span<'static>>, pieces: &Pieces, mark: Style) -> Option<Vec<Span<'static>>> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    let mut code = code.into_iter();
+    let mut rest = Span::default();
+    for (piece, differs) in pieces {
+        let mut left = piece.as_str();
+        while !left.is_empty() {
+            if rest.content.is_empty() {
+                rest = code.next()?;
+                continue;
+            }
+            let (now, later) = rest.content.split_at_checked(left.len().min(rest.content.len()))?;
+            left = left.strip_prefix(now)?;
+            let style = if *differs { rest.style.patch(mark) } else { rest.style };
+            spans.push(Span::styled(now.to_owned(), style));
+            rest = Span::styled(later.to_owned(), rest.style);
+        }
+    }
+    code.all(|span| span.content.is_empty()).then_some(spans)
+}
 
 /// The pieces of two lines; `None` if the lines have too little in common.
 fn differing(old: &str, new: &str) -> Option<(Pieces, Pieces)> {

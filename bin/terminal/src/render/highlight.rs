@@ -86,6 +86,16 @@ impl Highlighter {
         Self::new(theme, || SYNTAXES.find_syntax_by_token(token).filter(|_| !token.is_empty()))
     }
 
+    /// By the name of a file.
+    pub(super) fn of_file(name: &str, theme: &Theme) -> Self {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        let extension = name.rsplit('.').next().unwrap_or(name);
+        Self::new(theme, || {
+            let by = |extension| SYNTAXES.find_syntax_by_extension(extension);
+            by(name).or_else(|| by(extension))
+        })
+    }
+
     fn new(theme: &Theme, find: impl FnOnce() -> Option<&'static SyntaxReference>) -> Self {
         let syntax = if theme.depth >= ColorDepth::Ansi16 { find() } else { None };
         let state = syntax.map(|syntax| (ParseState::new(syntax), ScopeStack::new()));

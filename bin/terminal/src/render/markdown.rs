@@ -11,16 +11,18 @@ use ratatui::text::{Line, Span};
 
 use super::highlight::Highlighter;
 use super::table::{self, Table};
-use super::wrap::{Break, Indent, span, width_of, wrap};
+use super::wrap::{Break, CONTINUED, Indent, span, width_of, wrap};
 use crate::hyperlink::looks_like_address;
 use crate::theme::Theme;
 
-/// The widest prose in columns; wider text is hard to read.
-const MEASURE: usize = 100;
 /// The width of a horizontal rule in columns.
 const RULE: usize = 40;
 /// Containers that are shown as such. Deeper ones add no indent.
 const DEEPEST: usize = 16;
+/// The indent of code, which shows where it begins and ends.
+const CODE_INDENT: &str = "  ";
+/// Columns of a language's name that are shown.
+const LONGEST_LANGUAGE: usize = 30;
 /// Columns of an address that are shown. The rest is data, such as a picture.
 const LONGEST_ADDRESS: usize = 500;
 
@@ -538,10 +540,20 @@ impl<'a> Layout<'a> {
         let Some(Code { at, info, text, pieces }) = self.code.take() else { return };
         self.at = None;
         let language = info.as_deref().and_then(|info| info.split([' ', ',', '{']).next());
-        let lines = self.cache.lines(at, language.unwrap_or_default(), &text, self.theme);
-        let fence = info.filter(|_| self.theme.is_plain());
+        let language = language.unwrap_or_default().trim();
+        let lines = self.cache.lines(at, language, &text, self.theme);
+        let language = leftfold_view::clean::clip(language, LONGEST_LANGUAGE);
+        let is_plain = self.theme.is_plain();
+        let fence = info.filter(|_| is_plain);
         if let Some(info) = &fence {
             self.lines(&[span(&format!("```{info}"), self.theme.text)], at, Break::Anywhere);
+        }
+        if !is_plain {
+            let (marker, columns) = (Vec::new(), CODE_INDENT.len());
+            self.containers.push(Container::Item { marker, columns, at });
+            if !language.is_empty() {
+                self.lines(&[span(&language, self.theme.marker)], at, Break::Anywhere);
+            }
         }
         let mut place = 0;
         let mut start = 0;
@@ -550,8 +562,11 @@ impl<'a> Layout<'a> {
                 place += 1;
             }
             let at = pieces.get(place).map_or(at, |(source, from)| source + (start - from));
-            self.lines(line, at, Break::Anywhere);
+            self.lines(line, at, Break::Code);
             start += text.len() + 1;
+        }
+        if !is_plain {
+            self.containers.pop();
         }
         if fence.is_some() {
             let at = self.rows.last().map_or(at, |row| row.at);
@@ -583,7 +598,7 @@ impl<'a> Layout<'a> {
                 if let Some(last) = prefix.last_mut() {
                     last.content = last.content.trim_end().to_owned().into();
                 }
-                let indent = Indent { first: prefix, rest: Vec::new() };
+                let indent = Indent { first: prefix, ..Indent::default() };
                 wrap(&[], self.width, &indent, Break::Words).swap_remove(0)
             }
             None => Line::default(),
@@ -642,10 +657,17 @@ impl<'a> Layout<'a> {
         };
         let text: Vec<Span<'static>> = match breaks {
             Break::Words if is_quoted => text.iter().map(quoted).collect(),
-            Break::Words | Break::Anywhere => text.to_vec(),
+            Break::Words | Break::Code | Break::Anywhere => text.to_vec(),
         };
-        let width = if breaks == Break::Words { self.width.min(MEASURE) } else { self.width };
-        let lines = wrap(&text, width, &Indent { first, rest }, breaks);
+        let mut indent = Indent { first, rest, cut: Vec::new() };
+        if breaks == Break::Code && !self.theme.is_plain() {
+            indent.cut = indent.rest.clone();
+            indent.cut.push(span(CONTINUED, self.theme.marker));
+            let line: String = text.iter().map(|span| span.content.as_ref()).collect();
+            let own = line.len() - line.trim_start_matches(' ').len();
+            indent.rest.push(Span::raw(format!("{}{CODE_INDENT}", " ".repeat(own))));
+        }
+        let lines = wrap(&text, self.width, &indent, breaks);
         self.rows.extend(self.blank.take().map(|line| Row { line, at }));
         self.rows.extend(lines.into_iter().map(|line| Row { line, at }));
         self.follows = true;

@@ -157,7 +157,7 @@ fn list(
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    let indent = Indent { first: Vec::new(), rest: vec![Span::raw("  ")] };
+    let indent = Indent { rest: vec![Span::raw("  ")], ..Indent::default() };
     if body.is_empty() {
         let cells = head.iter().flat_map(|cell| wrap(cell, room, &indent, Break::Words));
         lines.extend(cells);

@@ -1,7 +1,7 @@
 //! Golden texts of whole documents, and properties that hold for any text and width.
 //!
 //! `golden/NAME.md` is a document; `golden/NAME-WIDTH.txt` has its lines, with styles as
-//! `{name:text}`. `LEFTFOLD_GOLDEN=write` writes these files.
+//! `{name:text}`, and `{name}` before a line with a ground. `LEFTFOLD_GOLDEN=write` writes these files.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,11 @@ use crate::hyperlink::Hyperlinks;
 use crate::theme::{CodeTheme, ColorDepth, Theme, ThemeName};
 
 /// The names of the styles of [`theme`], by their colours.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 26] = [
     "dim", "heading", "code", "link", "quote", "marker", "added", "removed", "added-word",
     "removed-word", "number", "error", "warning", "success", "accent", "selection", "matched",
-    "comment", "keyword", "string", "literal", "function", "name",
+    "comment", "keyword", "string", "literal", "function", "name", "added-row", "removed-row",
+    "prompt",
 ];
 
 /// A theme in which every style is different.
@@ -27,6 +28,15 @@ pub(crate) fn theme() -> Theme {
     let style = |name| {
         let at = NAMES.iter().position(|other| *other == name).unwrap();
         Style::new().fg(Color::Indexed(u8::try_from(at).unwrap()))
+    };
+    let row = |name| Style { bg: style(name).fg, ..Style::new() };
+    let syntax = CodeTheme {
+        comment: style("comment"),
+        keyword: style("keyword"),
+        string: style("string"),
+        number: style("literal"),
+        function: style("function"),
+        name: style("name"),
     };
     Theme {
         depth: ColorDepth::TrueColor,
@@ -41,6 +51,10 @@ pub(crate) fn theme() -> Theme {
         removed: style("removed"),
         added_word: style("added-word"),
         removed_word: style("removed-word"),
+        added_row: row("added-row"),
+        removed_row: row("removed-row"),
+        changed_syntax: syntax,
+        prompt: row("prompt"),
         line_number: style("number"),
         error: style("error"),
         warning: style("warning"),
@@ -48,14 +62,7 @@ pub(crate) fn theme() -> Theme {
         accent: style("accent"),
         selection: style("selection"),
         matched: style("matched"),
-        syntax: CodeTheme {
-            comment: style("comment"),
-            keyword: style("keyword"),
-            string: style("string"),
-            number: style("literal"),
-            function: style("function"),
-            name: style("name"),
-        },
+        syntax,
         hyperlinks: None,
     }
 }
@@ -67,6 +74,9 @@ pub(crate) fn marked(lines: &[Line<'_>]) -> Vec<String> {
 
 fn marked_line(line: &Line<'_>) -> String {
     let mut out = String::new();
+    if let Some(Color::Indexed(at)) = line.style.bg {
+        out.push_str(&format!("{{{}}}", NAMES[usize::from(at)]));
+    }
     for span in &line.spans {
         let mut names = Vec::new();
         if let Some(Color::Indexed(at)) = span.style.fg {
@@ -200,7 +210,7 @@ fn hostile_text_stays_text() {
         ("![a&#27;](data:x)", &["{marker:[image: }{dim:a\\x1b}{marker:]}{dim: (data:x)}"]),
         ("<b onclick=x>hi</b>", &["{dim:<b onclick=x>}hi{dim:</b>}"]),
         ("`a\u{1b}[31m`", &["{code:a\\x1b[31m}"]),
-        ("```&#27;\na\u{7}b\n```", &["a\\x07b"]),
+        ("```&#27;\na\u{7}b\n```", &["  {marker:\\x1b}", "  a\\x07b"]),
         ("a<br>b<br/>c", &["a", "b", "c"]),
     ] {
         assert_eq!(marked(&markdown(text, 80, &theme())), expected, "{text:?}");
@@ -337,7 +347,7 @@ proptest! {
 #[test]
 fn changes_look_as_recorded() {
     let files = FileDiff::parse(&document("changes.diff"));
-    let options = DiffOptions { most: 200, rows: 3, names: true, hint: "" };
+    let options = DiffOptions { most: 200, rows: 3, names: true, context: usize::MAX, hint: "" };
     for width in [30, 40, 80, 120] {
         let lines = diff(&files, options, width, &theme());
         assert_fits(&lines, width);
@@ -348,12 +358,43 @@ fn changes_look_as_recorded() {
 }
 
 #[test]
+fn context_is_left_out_and_no_edge_is_blank() {
+    let change = "--- a/x.py\n+++ b/x.py\n@@ -5,7 +5,8 @@ def f\n far\n \n near\n-old\n+new\n+more\n \n far\n\
+        @@ -40,3 +41,3 @@ def g\n a\n-b\n+c\n d\n";
+    for (context, expected) in [
+        (
+            1,
+            &[
+                " 7   near", " 8 - old", " 8 + new", " 9 + more",
+                "   ⋮ 31 unchanged lines · def g", "41   a", "41 - b", "42 + c", "43   d",
+            ][..],
+        ),
+        (
+            0,
+            &[
+                " 8 - old", " 8 + new", " 9 + more", "   ⋮ 32 unchanged lines · def g", "41 - b",
+                "42 + c",
+            ],
+        ),
+    ] {
+        let options = DiffOptions { context, names: false, ..DiffOptions::WHOLE };
+        let files = FileDiff::parse(change);
+        let lines = diff(&files, options, 80, &theme());
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(lines, expected);
+        let all = expected.iter().filter(|line| !line.contains('⋮')).count();
+        assert_eq!(diff_lines(&files[0], context), all);
+    }
+}
+
+#[test]
 fn folded_changes_say_how_much_is_hidden() {
     let files = FileDiff::parse(&document("changes.diff"));
     let all = files.iter().flat_map(|file| &file.0);
     let all = all.filter(|line| !matches!(line.kind, LineKind::Names | LineKind::Hunk)).count();
     for most in 0..all {
-        let options = DiffOptions { most, rows: usize::MAX, names: false, hint: "" };
+        let options =
+            DiffOptions { most, rows: usize::MAX, names: false, context: usize::MAX, hint: "" };
         let lines = marked(&diff(&files, options, 200, &theme()));
         let s = if all - most == 1 { "" } else { "s" };
         let more = format!("{{dim:… {} more line{s}}}", all - most);
@@ -363,9 +404,13 @@ fn folded_changes_say_how_much_is_hidden() {
     }
     let long =
         FileDiff::parse(&format!("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+{}\n", "x".repeat(10_000)));
-    let lines =
-        diff(&long, DiffOptions { most: 10, rows: 2, names: false, hint: "" }, 30, &theme());
-    assert_eq!(marked(&lines).last().unwrap(), "    {dim:… 9948 more characters}");
+    let lines = diff(
+        &long,
+        DiffOptions { most: 10, rows: 2, names: false, context: usize::MAX, hint: "" },
+        30,
+        &theme(),
+    );
+    assert_eq!(marked(&lines).last().unwrap(), "{added-row}    {dim:… 9948 more characters}");
 }
 
 /// The text of the lines of a diff without the columns before it.
@@ -403,7 +448,7 @@ proptest! {
         most in 0_usize..20,
     ) {
         let files = FileDiff::parse(&lines.join("\n"));
-        assert_fits(&diff(&files, DiffOptions { most, rows: 2, names: true, hint: "" }, width, &theme()), width);
+        assert_fits(&diff(&files, DiffOptions { most, rows: 2, names: true, context: usize::MAX, hint: "" }, width, &theme()), width);
         assert_fits(&diff(&files, DiffOptions::WHOLE, width, &theme()), width);
     }
 }

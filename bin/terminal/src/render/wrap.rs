@@ -7,6 +7,8 @@ use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
+/// The widest text in columns, so that prose, tables, code and output have one right edge; wider text is hard to read.
+pub(crate) const MEASURE: usize = 120;
 /// The spaces that replace a tab.
 const TAB: &str = "    ";
 /// Bytes of one cluster. Longer ones are piles of combining marks, which no terminal shows.
@@ -19,13 +21,15 @@ const TOO_WIDE: &str = "?";
 pub(crate) struct Indent {
     pub(crate) first: Vec<Span<'static>>,
     pub(crate) rest: Vec<Span<'static>>,
+    /// The prefix of a line that begins within a word; empty: as `rest`.
+    pub(crate) cut: Vec<Span<'static>>,
 }
 
 impl Indent {
     /// `first`, and blanks of its width.
     pub(crate) fn hanging(first: Vec<Span<'static>>) -> Self {
         let blanks = " ".repeat(width_of(&first));
-        Self { first, rest: vec![Span::raw(blanks)] }
+        Self { first, rest: vec![Span::raw(blanks)], cut: Vec::new() }
     }
 }
 
@@ -57,6 +61,8 @@ pub(crate) fn width_of(spans: &[Span<'_>]) -> usize {
 pub(crate) enum Break {
     /// Between words; blanks at a break are dropped.
     Words,
+    /// As `Words`. A line of code that goes on is indented further, and says so where a word was too long.
+    Code,
     /// Anywhere; every blank stays.
     Anywhere,
 }
@@ -112,12 +118,12 @@ pub(crate) fn clip(text: &[Span<'static>], columns: usize) -> Vec<Span<'static>>
 pub(crate) fn note(text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
     let bare = text.trim_start();
     let indent = span(&text[..text.len() - bare.len()], style);
-    let indent = Indent { first: vec![indent.clone()], rest: vec![indent] };
+    let indent = Indent { first: vec![indent.clone()], rest: vec![indent], cut: Vec::new() };
     wrap(&[span(bare, style)], width, &indent, Break::Words)
 }
 
 /// The mark of a line that continues the line above. It is left of the text, where no text can be.
-const CONTINUED: &str = "↪ ";
+pub(crate) const CONTINUED: &str = "↪ ";
 /// The least columns of a text to decide on, however narrow the screen is.
 const LEAST_EXACT: usize = 10;
 
@@ -202,10 +208,16 @@ struct Layout {
     breaks: Break,
     /// The start of the next line.
     rest: Vec<Span<'static>>,
+    /// The start of the next line if it begins within a word.
+    cut: Vec<Span<'static>>,
+    /// The last word goes on: it was too long for a line.
+    goes_on: bool,
     lines: Vec<Line<'static>>,
     line: Clusters,
     /// The columns of the line's indent.
     indent: usize,
+    /// The columns that every line has for text.
+    room: usize,
     /// The blanks before the current word.
     blanks: Clusters,
     word: Clusters,
@@ -228,15 +240,19 @@ impl Layout {
         };
         let line = fitted(&indent.first);
         let rest = fitted(&indent.rest).spans;
+        let cut = fitted(&indent.cut).spans;
+        let cut = if cut.is_empty() { rest.clone() } else { cut };
         let indent = line.width;
+        let room = width - indent.max(width_of(&rest)).max(width_of(&cut));
         let (blanks, word) = (Clusters::default(), Clusters::default());
-        Self { width, breaks, rest, lines: Vec::new(), line, indent, blanks, word }
+        let lines = Vec::new();
+        Self { width, breaks, rest, cut, goes_on: false, lines, line, indent, room, blanks, word }
     }
 
     fn push(&mut self, cluster: &str, style: Style) {
         if matches!(cluster, "\n" | "\r\n") {
             self.end_word();
-            self.new_line();
+            self.new_line(false);
             return;
         }
         // `guarded` leaves no other controls; a span that did not pass it shows none either.
@@ -244,14 +260,13 @@ impl Layout {
             return;
         }
         let columns = cluster.width();
-        let room = self.width - self.indent;
         let (cluster, columns) = match columns {
-            columns if columns > room => (TOO_WIDE, 1),
+            columns if columns > self.room => (TOO_WIDE, 1),
             columns => (shortened(cluster), columns),
         };
         if self.breaks == Break::Anywhere {
             if self.line.width + columns > self.width {
-                self.new_line();
+                self.new_line(false);
             }
             self.line.push(cluster, style);
             return;
@@ -268,8 +283,9 @@ impl Layout {
             self.end_word();
             return;
         }
-        if self.word.width + columns > room {
+        if self.word.width + columns > self.room {
             self.end_word();
+            self.goes_on = true;
         }
         self.word.push(cluster, style);
     }
@@ -280,18 +296,18 @@ impl Layout {
         let mut rest = text;
         while !rest.is_empty() {
             let room = match self.breaks {
-                Break::Words => (self.width - self.indent).saturating_sub(self.word.width),
+                Break::Words | Break::Code => self.room.saturating_sub(self.word.width),
                 Break::Anywhere => self.width.saturating_sub(self.line.width),
             };
             let end = match self.breaks {
-                Break::Words => rest.find(' ').unwrap_or(rest.len()),
+                Break::Words | Break::Code => rest.find(' ').unwrap_or(rest.len()),
                 Break::Anywhere => rest.len(),
             };
             let fits = end.min(room);
             let (piece, after) = rest.split_at(fits.max(1));
             match (fits, self.breaks) {
                 (0, _) => self.push(piece, style),
-                (_, Break::Words) => self.word.push(piece, style),
+                (_, Break::Words | Break::Code) => self.word.push(piece, style),
                 (_, Break::Anywhere) => self.line.push(piece, style),
             }
             rest = after;
@@ -305,18 +321,32 @@ impl Layout {
         }
         let blanks = std::mem::take(&mut self.blanks);
         let word = std::mem::take(&mut self.word);
+        let goes_on = std::mem::take(&mut self.goes_on) && blanks.spans.is_empty();
         if self.line.width + blanks.width + word.width <= self.width {
             self.line.append(blanks);
         } else if self.line.width > self.indent {
-            self.new_line();
+            self.new_line(goes_on);
+        } else if self.breaks == Break::Code && self.line.width + blanks.width < self.width / 2 {
+            // the indent of a line of code stays
+            self.line.append(blanks);
+            for span in &word.spans {
+                for cluster in span.content.graphemes(true) {
+                    if self.line.width + cluster.width() > self.width {
+                        self.new_line(true);
+                    }
+                    self.line.push(cluster, span.style);
+                }
+            }
+            return;
         }
         self.line.append(word);
     }
 
-    fn new_line(&mut self) {
+    fn new_line(&mut self, is_cut: bool) {
         self.blanks = Clusters::default();
         let mut next = Clusters::default();
-        next.append(Clusters { spans: self.rest.clone(), width: 0 });
+        let spans = if is_cut { &self.cut } else { &self.rest };
+        next.append(Clusters { spans: spans.clone(), width: 0 });
         self.indent = next.width;
         let line = std::mem::replace(&mut self.line, next);
         self.lines.push(Line::from(line.spans));
@@ -395,6 +425,26 @@ mod tests {
             ("", 4, &[""]),
         ] {
             assert_eq!(wrapped(text, width, "", Break::Anywhere), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_begins_within_a_word_says_so() {
+        let indent = Indent {
+            first: vec![Span::raw("  ")],
+            rest: vec![Span::raw("    ")],
+            cut: vec![Span::raw("  ↪ ")],
+        };
+        for (text, expected) in [
+            ("let x = abcdefghij;", &["  let x =", "    abcdefgh", "  ↪ ij;"][..]),
+            ("    a b cccccccc", &["      a b", "    cccccccc"]),
+            ("abcdefghijklmnopq r", &["  abcdefgh", "  ↪ ijklmnop", "  ↪ q r"]),
+            ("   abcdefgh", &["     abcdefg", "  ↪ h"]),
+            ("", &["  "]),
+        ] {
+            let lines = wrap(&[span(text, Style::new())], 12, &indent, Break::Code);
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            assert_eq!(lines, expected, "{text:?}");
         }
     }
 

@@ -96,12 +96,13 @@ impl Log {
         let call = CallSpec { id: id.clone(), name: name.clone(), input: input.clone() };
         let called = self.add(Some(of), Tool::Called { call });
         let checked = self.add(Some(called), Tool::ResolveStarted { call: id });
+        let reads = matches!(name.as_str(), "read" | "grep" | "glob" | "lsp");
         let resolution = Resolution {
             name,
             input,
-            class: Class::Command,
+            class: if reads { Class::Read } else { Class::Command },
             access: Vec::new(),
-            paths: Vec::new(),
+            paths: if reads { vec!["/p/a".to_owned()] } else { Vec::new() },
             timeout: 1000,
             error: error.map(str::to_owned),
             kind: CallKind::Plain,
@@ -169,7 +170,7 @@ impl Log {
     pub(super) fn shown(&self, width: usize) -> String {
         let mut blocks = Blocks::new(look(width), SessionId::default());
         self.events.iter().for_each(|event| drop(blocks.apply(event)));
-        blocks.text_ends();
+        blocks.ends();
         blocks.take().iter().map(|line| format!("{line}\n")).collect()
     }
 }

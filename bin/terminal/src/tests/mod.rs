@@ -248,7 +248,7 @@ fn lines_that_were_cut_for_the_model_are_counted() {
     log.finished(run, &cut, &json!({ "exit": 0, "truncated": true }), false);
     let shown = log.shown(39);
     let expected =
-        "✓ bash seq 5001  1.0 s\n    … 4989 lines above, Ctrl-O shows\n    2000 lines\n    4990\n";
+        "✓ bash seq 5001  1.0 s\n    … 4996 lines above, Ctrl-O shows\n    2000 lines\n    4997\n";
     assert!(shown.contains(expected), "{shown}");
 }
 
@@ -368,9 +368,9 @@ fn a_call_that_the_model_writes_grows() {
     };
     let rows = |log: &Log| live(&mut app(log, 79), log.events.last().unwrap().at);
     log.add(Some(asked), written(900));
-    assert!(rows(&log)[0].ends_with(" writing write (900 B) · 1 s"), "{:?}", rows(&log));
+    assert!(rows(&log)[0].ends_with(" writing a file (900 B) · 1 s"), "{:?}", rows(&log));
     log.add(Some(asked), written(12_340));
-    assert!(rows(&log)[0].ends_with(" writing write (12.3 kB) · 2 s"), "{:?}", rows(&log));
+    assert!(rows(&log)[0].ends_with(" writing a file (12.3 kB) · 2 s"), "{:?}", rows(&log));
     let call = log.called(asked, "write", &json!({ "filePath": "a" }), None);
     log.started(call);
     assert!(!rows(&log).concat().contains("kB"), "{:?}", rows(&log));

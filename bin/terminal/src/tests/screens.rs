@@ -2,12 +2,12 @@
 //! lines. Their golden files stand beside those of the renderers.
 
 use leftfold_events::event::{
-    Compaction, Files, Finish, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus, Turn,
-    Usage,
+    Compaction, Event, Files, Finish, PartKind, Purpose, Todo, TodoItem, TodoPriority, TodoStatus,
+    Turn, Usage,
 };
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::RuleSource;
-use leftfold_events::{Sha256, TurnConfig};
+use leftfold_events::{Envelope, Sha256, TurnConfig};
 use leftfold_tools::FilePreview;
 
 use super::*;
@@ -106,6 +106,168 @@ fn conversation() -> Log {
     let asked = log.requested();
     log.streamed(asked, ANSWER);
     log
+}
+
+const UNITTEST: &str = "\
+test_add (test_store.StoreTest) ... ok
+test_done (test_cli.CliTest) ... FAIL
+test_list (test_cli.CliTest) ... ok
+test_load (test_store.StoreTest) ... ok
+test_remove (test_cli.CliTest) ... FAIL
+test_save (test_store.StoreTest) ... ok
+
+======================================================================
+FAIL: test_done (test_cli.CliTest)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File \"tests/test_cli.py\", line 21, in test_done
+    self.assertEqual(store.load()[0].id, 1)
+AssertionError: 2 != 1
+
+----------------------------------------------------------------------
+Ran 6 tests in 0.012s
+
+FAILED (failures=1)
+(exit code 1)";
+
+const FIX: &str = "\
+--- a/tasks/cli.py
++++ b/tasks/cli.py
+@@ -18,7 +18,7 @@ def done(args):
+     tasks = store.load()
+\x20
+-    tasks[args.id].done = True
++    tasks[args.id - 1].done = True
+\x20
+     store.save(tasks)
+     return 0
+";
+
+/// A small repair: a plan with four tasks, tests that fail, calls that read, an edit, and the tests again.
+fn repair() -> Log {
+    let mut log = Log::default();
+    log.prompted("The tests fail. Find out why, and repair it.", "terminal");
+    let step = |log: &mut Log, calls: &[(&str, serde_json::Value, &str, serde_json::Value)]| {
+        let asked = log.requested();
+        let called = calls.iter().map(|(name, input, ..)| log.called(asked, name, input, None));
+        let called: Vec<_> = called.collect();
+        for (call, (_, _, output, metadata)) in called.into_iter().zip(calls) {
+            let run = log.started(call);
+            log.finished(run, output, metadata, false);
+        }
+    };
+    let todos = |log: &mut Log, done: usize| {
+        let texts = ["Reproduce the failing tests", "Find the cause", "Repair it", "Run all tests"];
+        let todo = |(n, text): (usize, &&str)| {
+            let status = match n {
+                n if n < done => "completed",
+                n if n == done => "in_progress",
+                _ => "pending",
+            };
+            json!({ "content": text, "status": status, "priority": "medium" })
+        };
+        let todos: Vec<_> = texts.iter().enumerate().map(todo).collect();
+        let list = serde_json::from_value(json!(todos)).unwrap();
+        let metadata = json!({ "todos": todos, "open": 4 - done });
+        step(log, &[("todowrite", json!({ "todos": todos }), "[…]", metadata)]);
+        log.add(None, Todo::Updated { todos: list });
+    };
+    let bash = json!({ "command": "python3 -m unittest discover -s tests -t . -v" });
+    let read = |path: &str, lines: usize| {
+        let output: String = (1..=lines).map(|n| format!("{n}: code\n")).collect();
+        let metadata = json!({ "lines": lines, "total_lines": lines });
+        (json!({ "filePath": path }), output, metadata)
+    };
+    todos(&mut log, 0);
+    step(&mut log, &[("bash", bash.clone(), UNITTEST, json!({ "exit": 1 }))]);
+    todos(&mut log, 1);
+    let [cli, store, test] =
+        [("tasks/cli.py", 41), ("tasks/store.py", 30), ("tests/test_cli.py", 38)]
+            .map(|(path, lines)| read(path, lines));
+    let found = "tasks/cli.py\n  17: def done(args):\n";
+    step(
+        &mut log,
+        &[
+            ("read", cli.0, cli.1.as_str(), cli.2),
+            ("read", store.0, store.1.as_str(), store.2),
+            ("grep", json!({ "pattern": "def done" }), found, json!({ "matches": 1 })),
+        ],
+    );
+    step(&mut log, &[("read", test.0, test.1.as_str(), test.2)]);
+    todos(&mut log, 2);
+    let asked = log.requested();
+    log.streamed(asked, CAUSE);
+    let edit = log.called(asked, "edit", &json!({ "filePath": "tasks/cli.py" }), None);
+    let run = log.started(edit);
+    log.finished(run, "", &json!({ "additions": 1, "deletions": 1, "diff": FIX }), false);
+    todos(&mut log, 3);
+    let passed = "test_done (test_cli.CliTest) ... ok\n\nRan 6 tests in 0.011s\n\nOK";
+    step(&mut log, &[("bash", bash, passed, json!({ "exit": 0 }))]);
+    todos(&mut log, 4);
+    let asked = log.requested();
+    log.streamed(asked, "All six tests pass: `done` now takes the id as the list has it.");
+    log
+}
+
+const CAUSE: &str = "`done` in the CLI indexes the list by id, but ids begin at 1. I take one off.";
+
+#[test]
+fn a_repair_looks_as_recorded_and_takes_few_rows() {
+    let mut log = repair();
+    log.ended(EndReason::Completed, None);
+    check("repair", &log, &[]);
+    let shown = log.shown(119);
+    let rows = |end: &str| shown.lines().position(|line| line.contains(end)).unwrap() + 1;
+    assert!(rows("indexes the list by id") <= 20, "{shown}");
+    assert!(rows("6,200 in") <= 40, "{shown}");
+    // the line that matters is seen unopened, and nothing is there twice
+    for once in ["AssertionError: 2 != 1", "exit 1", "▸ Repair it", "tests/test_cli.py"] {
+        assert_eq!(shown.matches(once).count(), 1, "{once}: {shown}");
+    }
+}
+
+#[test]
+fn calls_that_read_share_a_row_that_grows_and_opens() {
+    let log = repair();
+    let has_ended = |event: &Envelope| matches!(event.event, Event::Tool(Tool::Finished(_)));
+    let ended = log.events.iter().enumerate().filter(|(_, event)| has_ended(event));
+    let ended: Vec<usize> = ended.map(|(at, _)| at).collect();
+    // two of the three calls of a reply
+    let mut some = Log { events: log.events[..=ended[4]].to_vec() };
+    let mut now = app(&some, 79);
+    let row = "✓ Explored: read 2  tasks/cli.py, tasks/store.py";
+    assert_eq!(live(&mut now, some.events.last().unwrap().at)[0], row);
+    assert!(!some.shown(79).contains("Explored: read 3"));
+    some.ended(EndReason::Aborted, None);
+    assert!(some.shown(79).contains(row), "{}", some.shown(79));
+    let mut whole = app(&log, 79);
+    drop(whole.take());
+    let mut opened = String::new();
+    while !opened.contains("▾ Explored: read 3, grep 1  ") {
+        press(&mut whole, "^o", Instant::now());
+        let lines = whole.take();
+        assert!(!lines.is_empty(), "{opened}");
+        opened = lines.iter().map(|line| format!("{line}\n")).collect();
+    }
+    for text in ["  read tasks/store.py\n    1: code\n", "  grep def done\n    tasks/cli.py\n"] {
+        assert!(opened.contains(text), "{opened}");
+    }
+}
+
+#[test]
+fn open_tasks_are_listed_when_their_turn_ends() {
+    let mut log = repair();
+    let is_list = |event: &Envelope| matches!(event.event, Event::Todo(_));
+    let lists = log.events.iter().enumerate().filter(|(_, event)| is_list(event));
+    // three tasks are done then
+    let fourth = lists.map(|(at, _)| at).nth(3).unwrap();
+    log.events.truncate(fourth + 1);
+    let working = live(&mut app(&log, 79), log.events.last().unwrap().at);
+    assert!(working.contains(&"  ▸ Run all tests".to_owned()), "{working:?}");
+    log.ended(EndReason::Aborted, None);
+    let shown = log.shown(79);
+    let expected = "    ✓ Repair it\n    ▸ Run all tests\ninterrupted\n";
+    assert!(shown.contains(expected), "{shown}");
 }
 
 #[test]
@@ -264,7 +426,7 @@ fn a_key_shows_whole_what_was_folded() {
     let before: Vec<String> = app.take().iter().map(Line::to_string).collect();
     let before = before.join("\n");
     assert!(before.contains("✻ thought for 1 s, about 11 tokens"), "{before}");
-    assert!(before.contains("… 29 lines above, Ctrl-O shows all\n    test lexer::case_30"));
+    assert!(before.contains("… 36 more lines, Ctrl-O shows all\n    test lexer::case_37"));
     assert!(before.contains("✓ read src/lexer.rs  3 lines"), "{before}");
     let mut unfold = || {
         press(&mut app, "^o", now);
@@ -400,6 +562,7 @@ fn everything_over_a_second_shows_that_it_lives() {
     log.prompted("go", "terminal");
     assert!(rows(&log, 2_000).contains(" working · 2 s"), "{}", rows(&log, 2_000));
     let snapshot = log.add(None, Files::SnapshotStarted {});
+    assert!(rows(&log, 900).contains(" working · "), "{}", rows(&log, 900));
     assert!(rows(&log, 3_000).contains(" taking a snapshot of the files · 3 s"));
     let (tree, files, left_out) = (String::new(), Vec::new(), Vec::new());
     log.add(Some(snapshot), Files::Snapshotted { tree, files, left_out });

@@ -301,7 +301,7 @@ fn friendly_words() {
     assert_eq!(message(429, &anthropic("rate_limit_error", "slow")), "Rate Limited: slow");
     assert_eq!(message(429, ""), "Too Many Requests: 429 Too Many Requests");
     assert!(message(401, &anthropic("authentication_error", "invalid x-api-key")).ends_with(
-        "invalid x-api-key; check the API key of provider `p` and its permissions: `leftfold auth login p` stores another, but settings take precedence"
+        "invalid x-api-key; check the API key of provider `p` and its permissions: `leftfold auth login p` stores another, which is used if there is none in the settings"
     ));
     assert_eq!(message(500, "oh\r\n\tno\u{7}"), "oh no");
     assert_eq!(message(599, ""), "HTTP status 599");

@@ -117,6 +117,18 @@ pub fn gather(turn_settings: TurnSettings, now: Time) -> (TurnConfig, Vec<String
     (config, problems)
 }
 
+/// The instruction files that go with a prompt, as it names them. Pages are left out, because they take time, and files of
+/// other machines.
+pub(crate) fn instruction_files(turn_settings: &TurnSettings) -> Vec<String> {
+    if turn_settings.workplace.is_some() {
+        return Vec::new();
+    }
+    let mut turn_settings = turn_settings.clone();
+    turn_settings.sources.instructions.retain(|named| !named.is_page());
+    let sections = instructions::find(&turn_settings).sections;
+    sections.into_iter().filter_map(|section| section.origin.path).collect()
+}
+
 /// The rules in merge order, and where they come from.
 pub(crate) fn merged(turn_settings: &TurnSettings) -> (Vec<Rule>, Vec<RuleSource>) {
     let TurnSettings { agent, plan, worktree, options, .. } = turn_settings;
