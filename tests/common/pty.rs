@@ -89,8 +89,7 @@ impl Terminal {
         self.until_so("a prompt", |screen| {
             let (row, column) = screen.cursor_position();
             let line = screen.contents_between(row, 0, row, u16::MAX);
-            column == 2
-                && ["›", "› Describe a task, or ask about the project"].contains(&line.trim_end())
+            column == 2 && ["›", "› Describe a task, or ask a question"].contains(&line.trim_end())
         })
     }
 

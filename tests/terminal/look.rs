@@ -95,7 +95,7 @@ fn settings_choose_the_keys_and_every_text_names_them() {
     terminal.until("Cleared; Up brings it back. Ctrl-Q again leaves.").until_prompt();
     // the old keys do nothing
     terminal.press("\x03\x04").press("one\x18two").until("› one\n  two").press("\x1bs");
-    terminal.until("… 2 lines above, F5 shows all").until("Done.").until_prompt();
+    terminal.until("… 9 lines above, F5 shows all").until("Done.").until_prompt();
     terminal.press("\x1b[15~").until("\n  1\n  2\n  3");
     terminal.press("/help\r").until("Enter, Alt-S").until("Ctrl-Q").until("Ctrl-K: cut to the end");
     assert!(!terminal.shown().contains("Ctrl-O"), "{}", terminal.shown());

@@ -731,6 +731,7 @@ impl Conversation {
     /// Reads no keys, and leaves the terminal as it was found, with the cursor below the finished lines.
     pub(super) fn release_terminal(&mut self) {
         self.events.keys = None;
+        self.app.blocks.group_ends();
         let finished = self.app.take();
         // If the terminal is gone, there is nothing to restore.
         let _ = match &mut self.screen {

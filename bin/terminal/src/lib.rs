@@ -213,7 +213,7 @@ async fn converse(
 /// One of them stands on the screen of a new session.
 const TIPS: [&str; 6] = [
     "`!git status` runs a command of yours; the model reads its output",
-    "Esc twice goes back to an earlier prompt",
+    "/revert takes back everything from an earlier prompt on",
     "`leftfold why last` says what went wrong in a run",
     "/undo takes back the last prompt with the files that it changed",
     "/context shows what fills the model's context",
@@ -240,7 +240,7 @@ fn greeting(setup: &SessionSetup, app: &App, is_new: bool) -> Vec<Line<'static>>
     let files = files.collect::<Vec<_>>().join(", ");
     let read = match files.as_str() {
         "" => "no AGENTS.md here: /init writes one".to_owned(),
-        files => format!("goes by {files}"),
+        files => format!("instructions: {files}"),
     };
     let mode = format!("{} {}", settings.agent.name, app.status.permissions);
     let mode = match look.key(KeyAction::NextMode) {

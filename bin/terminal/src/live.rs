@@ -197,9 +197,7 @@ impl App {
             Entry::Prompt if self.handed.is_some() || self.job.is_some() => {
                 Some(format!("{send} queues a prompt"))
             }
-            Entry::Prompt if self.is_new() => {
-                Some("Describe a task, or ask about the project".to_owned())
-            }
+            Entry::Prompt if self.is_new() => Some("Describe a task, or ask a question".to_owned()),
             Entry::Prompt => None,
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct StatusLine {
     /// What is asked before it is done, in words.
     pub(super) permissions: &'static str,
     mode: Mode,
+    /// The rules deny all edits, as those of the agent `plan` do.
+    denies_edits: bool,
     pub(super) branch: Option<String>,
     /// The context of the model in tokens; 0 if unknown.
     pub(super) context: u64,
@@ -35,8 +37,7 @@ pub(super) struct StatusLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Asks,
-    /// The agent may not change files.
-    Plans,
+    DeniesEdits,
     AcceptsEdits,
     Sandbox,
     AllowsAll,
@@ -52,6 +53,7 @@ impl Default for StatusLine {
             variant: None,
             permissions: "",
             mode: Mode::Asks,
+            denies_edits: false,
             branch: None,
             context: 0,
             focused: true,
@@ -76,10 +78,11 @@ impl StatusLine {
         };
         let [edit, bash, outside] = ["edit", "bash", "external_directory"].map(verdict);
         let sandbox = settings.options.sandbox.as_ref();
+        self.denies_edits = edit == Action::Deny;
         (self.mode, self.permissions) = match settings.options.ask {
             AskMode::Deny => (Mode::Denies, "denies instead of asking"),
-            _ if edit == Action::Deny => (Mode::Plans, "changes no files"),
-            AskMode::Allow => (Mode::AllowsAll, "allows everything"),
+            AskMode::Allow => (Mode::AllowsAll, "says yes to everything"),
+            AskMode::Ask if self.denies_edits => (Mode::DeniesEdits, "denies edits"),
             AskMode::Ask if settings.options.accept_edits => (Mode::AcceptsEdits, "accepts edits"),
             AskMode::Ask if sandbox.is_some_and(|it| it.allow) => {
                 (Mode::Sandbox, "allows all in the sandbox")
@@ -92,7 +95,8 @@ impl StatusLine {
     /// The style of a part: modes in which other things happen than usual stand out.
     pub(super) fn style(&self, item: StatusItem, theme: &Theme) -> Style {
         match (item, self.mode) {
-            (StatusItem::Agent | StatusItem::Permissions, Mode::Plans) => theme.heading,
+            (StatusItem::Agent, _) if self.denies_edits => theme.heading,
+            (StatusItem::Permissions, Mode::DeniesEdits) => theme.heading,
             (StatusItem::Permissions, Mode::AcceptsEdits) => theme.accent,
             (StatusItem::Permissions, Mode::Sandbox) => theme.success,
             (StatusItem::Permissions, Mode::AllowsAll) => theme.error,
@@ -135,8 +139,12 @@ mod tests {
     #[test]
     fn unusual_modes_stand_out() {
         let theme = crate::render::tests::theme();
-        let style = |mode, item| StatusLine { mode, ..StatusLine::default() }.style(item, &theme);
-        let modes = [Mode::Plans, Mode::AcceptsEdits, Mode::Sandbox, Mode::AllowsAll, Mode::Denies];
+        let style = |mode, item| {
+            let denies_edits = mode == Mode::DeniesEdits;
+            StatusLine { mode, denies_edits, ..StatusLine::default() }.style(item, &theme)
+        };
+        let modes =
+            [Mode::DeniesEdits, Mode::AcceptsEdits, Mode::Sandbox, Mode::AllowsAll, Mode::Denies];
         let styles = modes.map(|mode| style(mode, StatusItem::Permissions));
         let others = styles
             .iter()
@@ -147,7 +155,8 @@ mod tests {
         }
         assert!(!styles.contains(&theme.dim));
         assert_eq!(style(Mode::Asks, StatusItem::Permissions), theme.dim);
-        assert_eq!(style(Mode::Plans, StatusItem::Agent), theme.heading);
+        assert_eq!(style(Mode::DeniesEdits, StatusItem::Agent), theme.heading);
+        assert_eq!(style(Mode::Asks, StatusItem::Agent), theme.dim);
         assert_eq!(style(Mode::AllowsAll, StatusItem::Model), theme.dim);
     }
 }

@@ -345,7 +345,8 @@ fn a_running_call_has_one_row_that_changes() {
     let rows = |log: &Log| live(&mut app(log, 79), log.events.last().unwrap().at);
     assert_eq!(rows(&log)[0], "⠋ waiting for the model · 0 s");
     log.streamed(asked, "I look");
-    assert_eq!(rows(&log)[0], "I look");
+    // a blank row stands between the text and the others
+    assert_eq!(rows(&log)[..2], ["I look", ""]);
     let bash = log.called(asked, "bash", &json!({ "command": "make" }), None);
     let run = log.started(bash);
     log.add(Some(run), Tool::Progressed { tail: format!("1\n{}\x1b[A", "2".repeat(100)) });

@@ -12,8 +12,9 @@ use leftfold_tools::FilePreview;
 
 use super::*;
 use crate::look::Look;
-use crate::render::tests::{golden, theme};
+use crate::render::tests::{golden, marked, theme};
 use crate::surface::Surface;
+use crate::theme::{ColorDepth, Theme};
 
 const WIDTHS: [u16; 3] = [40, 80, 120];
 
@@ -268,6 +269,13 @@ fn open_tasks_are_listed_when_their_turn_ends() {
     let shown = log.shown(79);
     let expected = "    ✓ Repair it\n    ▸ Run all tests\ninterrupted\n";
     assert!(shown.contains(expected), "{shown}");
+    // a screen without live rows lists them at once, and never again
+    let plain = Theme::new(ThemeName::Auto, ColorDepth::Plain, None);
+    let mut blocks = Blocks::new(Look { theme: plain.into(), ..look(79) }, SessionId::default());
+    log.events.iter().for_each(|event| drop(blocks.apply(event)));
+    let lines: Vec<String> = blocks.take().iter().map(Line::to_string).collect();
+    assert_eq!(lines.iter().filter(|line| *line == "    · Repair it").count(), 1, "{lines:?}");
+    assert!(!lines.contains(&"    ▸ Run all tests".to_owned()), "{lines:?}");
 }
 
 #[test]
@@ -275,6 +283,22 @@ fn a_conversation_looks_as_recorded() {
     let mut log = conversation();
     log.ended(EndReason::Completed, None);
     check("conversation", &log, &[]);
+    // wide terminals too have one right edge
+    for line in log.shown(200).lines() {
+        assert!(Line::from(line).width() <= 120, "{line}");
+    }
+}
+
+#[test]
+fn the_reason_of_an_error_is_in_colour_and_the_advice_is_not() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    log.ended(EndReason::Error, Some("invalid x-api-key; check the key"));
+    let look = Look { theme: theme().into(), ..look(79) };
+    let mut blocks = Blocks::new(look, SessionId::default());
+    log.events.iter().for_each(|event| drop(blocks.apply(event)));
+    let lines = marked(&blocks.take());
+    assert_eq!(lines[1], "{error:error: invalid x-api-key}; check the key");
 }
 
 /// A call of each built-in tool and of a server's, and what it answers.
