@@ -106,7 +106,7 @@ fn without_any_model_it_says_how_to_get_one() {
     assert_eq!(code, 1);
     let error = statuses(&found, "error");
     assert_eq!(error.len(), 1, "{found:#?}");
-    assert!(error[0]["what"].as_str().unwrap().contains("leftfold auth login"), "{error:?}");
+    assert!(error[0]["advice"].as_str().unwrap().contains("leftfold auth login"), "{error:?}");
 }
 
 #[test]

@@ -116,9 +116,22 @@ fn a_model_that_is_not_known() {
 }
 
 #[test]
+fn a_failed_run_names_its_session_and_the_way_to_the_cause() {
+    let site = Site::scripted(&script(json!([bash("git push"), says("I could not push.")])))
+        .setting("/permission", json!({ "bash": { "git push*": "deny" } }));
+    let ran = site.run(&["run", "go"]).ok();
+    assert!(!ran.stderr.contains("leftfold why"), "{}", ran.stderr);
+    let ran = site.run(&["run", "--fail-on-denied", "go"]).with(3);
+    ran.saying(&["1 call denied, so the exit code is 3", "`leftfold why 01", "` says why"]);
+    site.run(&["resume", "last"]).ok().saying(&["nothing to resume", "has ended (completed)"]);
+    let seen = site.run(&["observe", "last", "--until-idle"]).ok();
+    assert!(seen.stdout.contains("I could not push."), "{seen:?}");
+}
+
+#[test]
 fn no_model_and_no_key() {
     let ran = Site::bare().run(&["run", "hello"]).with(2);
-    ran.saying(&["ANTHROPIC_API_KEY", "leftfold.json", "leftfold demo"]);
+    ran.saying(&["ANTHROPIC_API_KEY", "\n  leftfold auth login anthropic  ", "\n  leftfold demo"]);
     let ran = Site::bare().run(&["run", "--model", "anthropic/claude-sonnet-4-5", "hello"]);
     ran.with(2).saying(&["has no key", "ANTHROPIC_API_KEY"]);
     let settings = json!({ "apiKey": "{env:NO_SUCH_KEY}", "baseURL": "http://127.0.0.1:9/v1" });

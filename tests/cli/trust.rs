@@ -27,6 +27,14 @@ fn the_hostile_repository_is_hostile() {
     }
 }
 
+/// The words about a setting that is left out. Denials of rules count without trust.
+fn left_out(key: &str) -> String {
+    match key.ends_with("permission") {
+        true => format!("`{key}` counts only where it is stricter than your own rules"),
+        false => format!("`{key}` is left out"),
+    }
+}
+
 #[test]
 fn a_strangers_repository_does_nothing_before_it_is_trusted() {
     let (site, listener) = site();
@@ -57,7 +65,8 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
     }
     // a run says how many settings it leaves out, and commands that look at them name each, with the way to trust them
     let ran = site.run(&["run", "Hello"]).ok();
-    assert!(ran.stderr.contains("so 33 of its settings have no effect"), "{}", ran.stderr);
+    let counted = "so 28 of its settings have no effect, and 5 only where they are stricter than your own rules";
+    assert!(ran.stderr.contains(counted), "{}", ran.stderr);
     let named = site.run(&["agents"]).ok().stderr;
     for key in [
         "model", "provider.evil", "provider.anthropic", "plugin[0]", "plugin[1]", "mcp.local",
@@ -67,7 +76,7 @@ fn a_strangers_repository_does_nothing_before_it_is_trusted() {
         "environment", "webfetch", "skills.paths[0]", "snapshot", "compaction", "default_agent",
         "retry", "agent.review.model", "agent.review.permission",
     ] {
-        assert!(named.contains(&format!("`{key}` is left out")), "{key}: {named}");
+        assert!(named.contains(&left_out(key)), "{key}: {named}");
     }
     assert!(ran.stderr.contains("`leftfold trust`"), "{}", ran.stderr);
     let log = site.run(&["export", "last", "--unmasked"]).ok().stdout;
@@ -96,7 +105,7 @@ fn every_inspecting_command_says_once_what_it_leaves_out() {
     ] {
         let ran = site.run(args).ok();
         for key in ["mcp.local", "plugin[0]", "agent.build.permission"] {
-            let said = format!("`{key}` is left out");
+            let said = left_out(key);
             let lines: Vec<&str> = ran.stderr.lines().filter(|l| l.contains(&said)).collect();
             assert_eq!(lines.len(), 1, "{args:?}: {}", ran.stderr);
             let place = format!("leftfold: {}:1:", settings.display());

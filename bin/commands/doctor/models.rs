@@ -6,6 +6,9 @@ use leftfold_config::{KeySource, KeyState, ProviderSummary, Settings};
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::{model, sign_in};
 
+/// The providers without a key that are named.
+const MAX_NAMED: usize = 4;
+
 pub(super) fn model(found: &mut Findings, settings: &Settings) {
     found.area("model");
     match settings.resolve_model(None, &model::environment) {
@@ -14,8 +17,9 @@ pub(super) fn model(found: &mut Findings, settings: &Settings) {
             found.fine(format!("{}/{} ({by})", chosen.provider, chosen.model_id));
         }
         Err(error) => found.error(
-            error.to_string(),
-            "choose one that `leftfold models` lists, in settings or with `--model PROVIDER/MODEL`",
+            error.brief(),
+            "store a key with `leftfold auth login anthropic`, or choose a model that `leftfold models` lists, in \
+             settings or with `--model PROVIDER/MODEL`",
         ),
     }
     let small =
@@ -94,7 +98,14 @@ pub(super) fn keys(found: &mut Findings, settings: &Settings) {
         }
     }
     if !without.is_empty() {
-        found.note(format!("no key found for {}", without.join(", ")));
+        let others = match without.split_at_checked(MAX_NAMED) {
+            Some((first, [_, ..])) => {
+                let more = without.len() - first.len();
+                format!("{} and {more} others, which `leftfold models` lists", first.join(", "))
+            }
+            _ => without.join(", "),
+        };
+        found.note(format!("no key found for {others}"));
     }
     if !can_sign_in.is_empty() {
         let all = can_sign_in.join(", ");

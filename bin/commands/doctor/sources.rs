@@ -33,7 +33,7 @@ pub(super) fn settings(found: &mut Findings, diagnosis: &Diagnosis, directory: &
             true => found.note(format!("{place}: `{key}` of the project is trusted: it {effect}")),
             false => found.add(
                 Level::Note,
-                format!("{place}: `{key}` of the project is left out: it {effect}"),
+                format!("{place}: `{key}` of the project {}: it {effect}", item.without_trust()),
                 Some("`leftfold trust` lets you trust the project".to_owned()),
             ),
         }

@@ -18,7 +18,7 @@ use crate::trust::Trust;
 pub struct Diagnosis {
     /// The sources that exist, weakest first.
     pub sources: Vec<Arc<Source>>,
-    /// The first error of each source; if none has any, the first error of the merged settings.
+    /// The errors of each source; if none has any, the first error of the merged settings.
     pub errors: Vec<Error>,
     /// Known keys without an effect, with their places.
     pub idle: Vec<(SettingPlace, String)>,
@@ -47,7 +47,7 @@ pub fn diagnose(directory: &Path, env: Env<'_>, layers: &Layers) -> Diagnosis {
                 diagnosis.idle.extend(part.reading.unread.iter().cloned());
                 parts.push(part);
             }
-            Err(error) => diagnosis.errors.push(error),
+            Err(error) => diagnosis.errors.extend(error.each()),
         }
         diagnosis.sources.push(document.source);
     }

@@ -33,12 +33,16 @@ pub enum Error {
         MAX_INSERTED / 1024 / 1024
     )]
     TooLong { place: SettingPlace, key: String },
-    #[error(
-        "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
-         `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold models` \
-         lists some, and `leftfold demo` works without any{listed}"
-    )]
-    NoModel { listed: String },
+    #[error("{}", no_model(.listed, .untrusted))]
+    NoModel {
+        /// The models that settings list.
+        listed: Vec<String>,
+        /// Settings of the project that would choose one, but are left out until it is trusted.
+        untrusted: Vec<SettingPlace>,
+    },
+    /// All errors of settings that were found at once.
+    #[error("{}", lines(.0))]
+    Several(Vec<Self>),
     #[error("model `{model}`{origin}: expected PROVIDER/MODEL{hint}")]
     ModelName { model: String, origin: String, hint: Hint },
     #[error("model `{model}`{origin}: there is no provider `{provider}`{hint}")]
@@ -75,6 +79,39 @@ pub enum Error {
 }
 
 impl Error {
+    /// One error, or several at once.
+    pub(crate) fn all(mut errors: Vec<Self>) -> Self {
+        match errors.len() {
+            1 => errors.remove(0),
+            _ => Self::Several(errors),
+        }
+    }
+
+    /// What is wrong, without the ways to go on.
+    pub fn brief(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Each error by itself.
+    pub fn each(self) -> Vec<Self> {
+        match self {
+            Self::Several(errors) => errors,
+            one => vec![one],
+        }
+    }
+
+    /// The place of the key or value that is wrong, if it is known.
+    pub(crate) fn place(&self) -> Option<&SettingPlace> {
+        match self {
+            Self::UnknownKey { place, .. }
+            | Self::Wrong { place, .. }
+            | Self::Twice { place, .. }
+            | Self::Include { place, .. }
+            | Self::Unset { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+
     /// The error for a value at `path` that is not the expected one.
     pub(crate) fn wrong(
         place: &SettingPlace,
@@ -94,6 +131,35 @@ impl Error {
         let (key, variable) = (path.to_owned(), variable.to_owned());
         Self::Unset { place: place.clone(), key, variable }
     }
+}
+
+/// Each error in a line.
+fn lines(errors: &[Error]) -> String {
+    errors.iter().map(Error::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What to do without a model: one way a line.
+fn no_model(listed: &[String], untrusted: &[SettingPlace]) -> String {
+    if let Some(place) = untrusted.first() {
+        return format!(
+            "no model is set: the one of {place} is left out until you trust the project\n  \
+             leftfold trust                 shows its settings, and lets you trust them"
+        );
+    }
+    if let Some(first) = listed.first() {
+        return format!(
+            "no model is set, and settings list {}: choose one\n  \
+             leftfold -m {first}\n  \
+             \"model\": \"{first}\"  in ~/.config/leftfold/leftfold.json, to keep it",
+            quoted(listed)
+        );
+    }
+    "no model is set, and no provider has a key\n  \
+     leftfold auth login anthropic  stores a key; another provider has another name\n  \
+     ANTHROPIC_API_KEY              is a variable that may hold the key\n  \
+     leftfold models                lists providers and models\n  \
+     leftfold demo                  works without a model"
+        .to_owned()
 }
 
 /// The end of a message: the right name for a wrong one, or all valid names.

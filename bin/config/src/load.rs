@@ -147,6 +147,38 @@ fn needs_review(source: &Source) -> bool {
     source.of_project && is_on_disk
 }
 
+/// The most errors of a source that are reported at once.
+const MAX_ERRORS: usize = 20;
+
+/// The first error in the settings of a source.
+fn first_error(root: &Node, known: &KnownProviders) -> Option<Error> {
+    match typed::read::<Settings>(root) {
+        Ok((settings, _)) => settings.check(known).err(),
+        Err(error) => Some(error),
+    }
+}
+
+/// Every error in the settings of a source, of which the first one is known: what is wrong is taken out, and the rest is
+/// read again.
+fn all_errors(root: &Node, known: &KnownProviders, first: Error) -> Error {
+    let (mut rest, mut errors) = (root.clone(), Vec::new());
+    // a value that lacks what was taken out may be wrong only because of that
+    let mut around: Vec<SettingPlace> = Vec::new();
+    let mut next = Some(first);
+    while let Some(error) = next {
+        let place = error.place().cloned();
+        if place.as_ref().is_none_or(|place| !around.contains(place)) {
+            errors.push(error);
+        }
+        let taken = place.and_then(|place| rest.remove_at(&place));
+        let Some(taken) = taken.filter(|_| errors.len() < MAX_ERRORS) else { break };
+        around.extend(taken);
+        next = first_error(&rest, known);
+    }
+    errors.sort_by_key(|error| error.place().map(|place| (place.line, place.column)));
+    Error::all(errors)
+}
+
 /// Reads one source. Of a project that is not trusted, only what needs no trust.
 pub(crate) fn read(
     document: &Document,
@@ -163,16 +195,24 @@ pub(crate) fn read(
         trust_review::take_unknown(&mut node);
         // an error is reported although its setting is left out; one that follows from a reference
         // without its value is none
-        if !trust_review::has_reference(&node) {
-            typed::read::<Settings>(&node)?.0.check(providers)?;
+        if !trust_review::has_reference(&node)
+            && let Some(first) = first_error(&node, providers)
+        {
+            return Err(all_errors(&node, providers, first));
         }
         trust_review::strip(&mut node, &trust.worktree, &trust.own);
         node
     } else {
         parse_with(document, References::All(env), &mut reading)?
     };
-    let (settings, left_out) = typed::read::<Settings>(&node)?;
-    settings.check(providers)?;
+    // workers read settings deep in the stack, where debug builds have little room for copies
+    let (settings, left_out) = match typed::read::<Settings>(&node) {
+        Ok(parts) => parts,
+        Err(first) => return Err(all_errors(&node, providers, first)),
+    };
+    if let Err(first) = settings.check(providers) {
+        return Err(all_errors(&node, providers, first));
+    }
     let places: Vec<SettingPlace> = left_out.iter().map(|(place, _)| place.clone()).collect();
     node.remove(&places);
     Ok(ReadSource { source: Arc::clone(source), settings, node, left_out, reading })
@@ -184,7 +224,7 @@ pub(crate) fn read(
 /// and variables that files refer to.
 ///
 /// # Errors
-/// The first error in any source, with file, line, column and key: see [`Error`].
+/// All errors in sources, with file, line, column and key: see [`Error`].
 pub fn load(
     directory: &Path,
     env: Env<'_>,
@@ -247,9 +287,29 @@ pub(crate) fn load_at(
 /// Reads the settings in `directory`, with the additions of plugins.
 ///
 /// # Errors
-/// The first error in any source, as for [`load`].
+/// All errors in sources, as for [`load`].
 pub fn load_with(directory: &Path, env: Env<'_>, layers: &Layers) -> Result<Settings, Error> {
     load_found(sources::read_all(directory, env, &layers.all)?, (directory, env), layers)
+}
+
+/// Reads each source by itself.
+///
+/// # Errors
+/// All errors of all sources.
+fn read_all(
+    found: &FoundSources,
+    env: Env<'_>,
+    providers: &KnownProviders,
+    trust: &Trust,
+) -> Result<Vec<ReadSource>, Error> {
+    let (mut parts, mut errors) = (Vec::new(), Vec::new());
+    for document in &found.documents {
+        match read(document, env, providers, trust) {
+            Ok(part) => parts.push(part),
+            Err(error) => errors.extend(error.each()),
+        }
+    }
+    if errors.is_empty() { Ok(parts) } else { Err(Error::all(errors)) }
 }
 
 pub(crate) fn load_found(
@@ -258,9 +318,7 @@ pub(crate) fn load_found(
     layers: &Layers,
 ) -> Result<Settings, Error> {
     let trust = review_all(&found, env);
-    let parts =
-        found.documents.iter().map(|document| read(document, env, layers.providers, &trust));
-    let parts = parts.collect::<Result<_, _>>()?;
+    let parts = read_all(&found, env, layers.providers, &trust)?;
     found.warnings.extend(trust.brief_warnings());
     merge(parts, (directory, env), layers, (trust, found.warnings))
 }

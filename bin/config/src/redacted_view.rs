@@ -95,7 +95,7 @@ pub fn redacted_view(
             _ => {}
         }
     }
-    let problem = settings.resolve_model(None, env).err().map(|error| error.to_string());
+    let problem = settings.resolve_model(None, env).err().map(|error| error.brief());
     let left_out = settings.trust.warnings();
     Ok(RedactedView { sources: settings.sources, items: list.items, problem, left_out })
 }

@@ -10,7 +10,7 @@ use leftfold_events::turn_config::{self, Limit, Prices};
 use serde_json::{Map, Value};
 
 use crate::auth::{Credential, PluginCredential, SignedIn};
-use crate::error::{Error, Hint, alternatives, quoted};
+use crate::error::{Error, Hint, alternatives};
 use crate::models_dev::{ListedModel, ListedProvider, ModelList};
 use crate::provider::{Abilities, Costs, Limits, Model, Provider, Script};
 use crate::secrecy::Secret;
@@ -228,8 +228,7 @@ impl Settings {
             Some(Builtin { name, model, .. }) => {
                 Ok((format!("{name}/{model}"), format!("{name} has a key")))
             }
-            None if listed.is_empty() => Err(Error::NoModel { listed: String::new() }),
-            None => Err(Error::NoModel { listed: format!("; settings list {}", quoted(&listed)) }),
+            None => Err(Error::NoModel { listed, untrusted: self.trust.left_out_models() }),
         }
     }
 

@@ -149,6 +149,44 @@ impl Node {
         self.remove_those(&|at| lines.contains(&(at.line, at.column)) && places.contains(at));
     }
 
+    /// Removes the key or value at `place`; of a list, all items. Returns the places of all that is around it; `None`:
+    /// nothing is there.
+    pub(crate) fn remove_at(&mut self, place: &SettingPlace) -> Option<Vec<SettingPlace>> {
+        let mut around = match &mut self.tree {
+            Tree::Map(entries) => {
+                let is_wanted = |entry: &Entry| entry.at == *place || entry.node.at == *place;
+                match entries.iter().position(is_wanted) {
+                    Some(found) => {
+                        entries.remove(found);
+                        Vec::new()
+                    }
+                    None => entries.iter_mut().find_map(|entry| {
+                        let mut around = entry.node.remove_at(place)?;
+                        around.push(entry.at.clone());
+                        Some(around)
+                    })?,
+                }
+            }
+            // without one item, the paths of those after it would be wrong
+            Tree::List(items) => {
+                items.iter().find(|item| item.holds(place))?;
+                items.clear();
+                Vec::new()
+            }
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => return None,
+        };
+        around.push(self.at.clone());
+        Some(around)
+    }
+
+    /// Whether something in it is at `place`.
+    fn holds(&self, place: &SettingPlace) -> bool {
+        let in_entry = |entry: &Entry| entry.at == *place || entry.node.holds(place);
+        self.at == *place
+            || self.entries().iter().any(in_entry)
+            || self.items().iter().any(|item| item.holds(place))
+    }
+
     fn remove_those(&mut self, are: &dyn Fn(&SettingPlace) -> bool) {
         match &mut self.tree {
             Tree::Map(entries) => {

@@ -29,9 +29,23 @@ pub struct TrustItem {
     pub key: String,
     /// Its effect, in words that follow "this setting".
     pub effect: String,
+    /// Rules, which count without trust where they are stricter than the user's.
+    pub in_part: bool,
     /// Covers the setting as it is written, and the project's files that it executes. `None`, which is never trusted,
     /// if there are too many of them.
     pub(crate) digest: Option<Sha256>,
+}
+
+impl TrustItem {
+    /// What becomes of it without trust, in words that follow its key.
+    pub fn without_trust(&self) -> &'static str {
+        match self.in_part {
+            true => {
+                "counts only where it is stricter than your own rules, and the rest is left out"
+            }
+            false => "is left out",
+        }
+    }
 }
 
 /// Whether the user has trusted an item.
@@ -177,6 +191,13 @@ impl Trust {
         changed.map_err(|source| failed(path, source))
     }
 
+    /// The places of the settings that choose a model or describe a provider, if they are left out.
+    pub(crate) fn left_out_models(&self) -> Vec<SettingPlace> {
+        let chooses = |item: &&TrustItem| item.key == "model" || item.key.starts_with("provider");
+        let items = self.items.iter().filter(chooses);
+        if self.is_whole() { Vec::new() } else { items.map(|item| item.place.clone()).collect() }
+    }
+
     /// The [`warnings`](Self::warnings) of a turn, which has one line for many settings.
     pub(crate) fn brief_warnings(&self) -> Vec<String> {
         if self.is_whole() || self.items.len() <= MAX_TOLD {
@@ -187,10 +208,15 @@ impl Trust {
             0 => String::new(),
             count => format!(" ({count} have changed since you trusted them)"),
         };
+        let in_part = self.items.iter().filter(|item| item.in_part).count();
+        let counts = match in_part {
+            0 => String::new(),
+            count => format!(", and {count} only where they are stricter than your own rules"),
+        };
         let all = format!(
-            "{} is not trusted, so {} of its settings have no effect{changed}: `leftfold trust` shows them and lets you trust them",
+            "{} is not trusted, so {} of its settings have no effect{counts}{changed}: `leftfold trust` shows them and lets you trust them",
             self.worktree.display(),
-            self.items.len()
+            self.items.len() - in_part
         );
         [all].into_iter().chain(self.of_plugins.iter().map(of_plugin)).collect()
     }
@@ -207,10 +233,11 @@ impl Trust {
                 Standing::Changed => " (it has changed since you trusted it)",
                 Standing::Trusted | Standing::New => "",
             };
-            format!("{}: `{}` is left out{changed}: it {}", item.place, item.key, item.effect)
+            let left_out = item.without_trust();
+            format!("{}: `{}` {left_out}{changed}: it {}", item.place, item.key, item.effect)
         });
         let way = format!(
-            "{worktree} is not trusted, so these settings have no effect: `leftfold trust` shows them and lets you trust them"
+            "{worktree} is not trusted: `leftfold trust` shows these settings and lets you trust them"
         );
         left_out.chain([way]).chain(of_plugins).collect()
     }

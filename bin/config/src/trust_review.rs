@@ -156,6 +156,9 @@ impl Review<'_> {
             return true;
         };
         self.add_text(&entry.at, &below(above, &entry.key), &entry.node, effect.to_owned());
+        if let Some(item) = self.items.last_mut() {
+            item.in_part = is_known;
+        }
         is_known
     }
 
@@ -389,7 +392,8 @@ impl Review<'_> {
             }
             Some(Sha256::digest(format!("{key}\n{}\n{}", written(node), covered?).as_bytes()))
         });
-        self.items.push(TrustItem { place: place.clone(), key: key.to_owned(), effect, digest });
+        let (place, key) = (place.clone(), key.to_owned());
+        self.items.push(TrustItem { place, key, effect, in_part: false, digest });
     }
 
     /// The first reference to a variable, or to a file outside the worktree.

@@ -224,7 +224,7 @@ fn verdict(command: &str, ran: &Ran) -> Result<(), String> {
 /// Whether `leftfold config` has read all settings without a word, but for those that need trust.
 fn accepted(ran: &Ran) -> Result<(), String> {
     let needs_trust = |line: &str| {
-        line.contains("` is left out: it ") || line.contains(" is not trusted, so these settings ")
+        line.contains(" is left out: it ") || line.contains(" is not trusted: `leftfold trust` ")
     };
     if ran.code == 0 && ran.stderr.lines().all(needs_trust) {
         Ok(())

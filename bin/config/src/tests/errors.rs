@@ -70,6 +70,41 @@ fn errors_name_place_key_and_what_is_right() {
 }
 
 #[test]
+fn all_errors_of_all_sources_are_reported_at_once() {
+    let world = World::with(
+        r#"{"sandbox": {"mode": "of"}, "terminal": {"theme": "x"}, "model": 5, "tols": {},
+            "agent": {"a": {"permission": {"bash": "no"}, "steps": "x"}, "b": {"mode": "z"}}}"#,
+    )
+    .file("../.config/leftfold/leftfold.json", r#"{"title": 1}"#);
+    let found = world.error();
+    let places: Vec<&str> = found.lines().filter_map(|line| line.split(": ").nth(1)).collect();
+    assert_eq!(
+        places,
+        [
+            "`title`",
+            "`sandbox.mode`",
+            "`terminal.theme`",
+            "`model`",
+            "`tols` is not a setting of Leftfold; did you mean `tools`?",
+            "`agent.a.permission.bash`",
+            "`agent.a.steps`",
+            "`agent.b.mode`",
+        ],
+        "{found}"
+    );
+    // a value that lacks what was wrong in it is no further error
+    for (text, count) in [
+        (r#"{"mcp": {"s": {"type": "local", "command": 5}}}"#, 1),
+        (r#"{"command": {"c": {"template": 5}}}"#, 1),
+        (r#"{"instructions": [1, "a", 2], "title": 3}"#, 2),
+        (r#"[]"#, 1),
+    ] {
+        let found = World::with(text).error();
+        assert_eq!(found.lines().count(), count, "{text}: {found}");
+    }
+}
+
+#[test]
 fn errors_say_what_was_expected_and_what_was_found() {
     assert_errors(&[
         (

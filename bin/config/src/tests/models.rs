@@ -235,13 +235,17 @@ fn the_key_can_be_in_any_of_the_named_variables() {
 
 #[test]
 fn errors_name_what_is_missing_and_what_is_near() {
-    let none = "no model is set: run `leftfold auth login anthropic` or set ANTHROPIC_API_KEY, or set a \
-                `provider` and a `model` in leftfold.json, or give --model PROVIDER/MODEL; `leftfold \
-                models` lists some, and `leftfold demo` works without any";
-    let listed = format!("{none}; settings list `local/m`, `local/org/large`");
+    let none = "no model is set, and no provider has a key\n  \
+                leftfold auth login anthropic  stores a key; another provider has another name\n  \
+                ANTHROPIC_API_KEY              is a variable that may hold the key\n  \
+                leftfold models                lists providers and models\n  \
+                leftfold demo                  works without a model";
+    let listed = "no model is set, and settings list `local/m`, `local/org/large`: choose one\n  \
+                  leftfold -m local/m\n  \
+                  \"model\": \"local/m\"  in ~/.config/leftfold/leftfold.json, to keep it";
     for (settings, wanted, expected) in [
         ("{}", None, none),
-        (PROVIDERS, None, listed.as_str()),
+        (PROVIDERS, None, listed),
         (
             PROVIDERS,
             Some("locl/m"),

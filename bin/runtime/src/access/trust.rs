@@ -37,9 +37,13 @@ pub fn listing(trust: &Trust) -> String {
 
 /// The question that people are asked.
 pub fn question(trust: &Trust) -> String {
+    let rules = match trust.items.iter().any(|item| item.in_part) {
+        true => ", but rules count where they are stricter than yours",
+        false => "",
+    };
     format!(
         "The settings of {} can run programs, read your files or send your prompts and keys elsewhere:\n{}\
-         Without your trust they are left out.",
+         Without your trust they are left out{rules}.",
         visible_line(&trust.worktree.display().to_string()),
         listing(trust),
     )
