@@ -7,7 +7,6 @@ mod memory;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use cli::{Cli, Command};
 use leftfold_runtime::{Usage, client, note, only_people, session_paths};
 
@@ -21,7 +20,7 @@ fn main() -> ExitCode {
         return code;
     }
     leftfold_runtime::hide_memory();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parse_arguments() {
         Ok(cli) => cli,
         Err(error) => return cli::refused(&error),
     };

@@ -22,7 +22,8 @@ Examples:
 
 Exit codes:
   0 completed   1 error   2 bad usage or settings   3 blocked: a call was rejected
-  4 a limit of steps, cost or time was reached      5 incomplete answer   130 interrupted";
+  4 a limit of steps, cost or time was reached      5 incomplete answer   130 interrupted
+  With --fail-on-denied also 3: completed, but calls were denied";
 
 pub(super) const EXECUTOR: &str = "\
 Example:
@@ -54,6 +55,12 @@ Examples:
   leftfold replay last --type 'permission.*'
   leftfold replay last --at 40 --state";
 
+pub(super) const WHY: &str = "\
+Examples:
+  leftfold why                            what went wrong in the latest run of this project
+  leftfold why 01M837GDE0FC               another session
+  leftfold explain 01M837GDE0FC 59        what led to an event that `why` names";
+
 pub(super) const EXPLAIN: &str = "\
 Examples:
   leftfold explain last 59                what the request at event 59 consists of
@@ -72,6 +79,7 @@ Exit codes:
 pub(super) const OBSERVE: &str = "\
 Examples:
   leftfold observe last                   catches up, then follows live
+  leftfold observe last --until-idle      catches up, and ends with the turn
   leftfold observe last --from now --type 'tool.*'
   leftfold observe --all --format json";
 

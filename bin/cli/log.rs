@@ -144,6 +144,7 @@ fn export_format() -> impl TypedValueParser<Value = &'static ExportFormat> {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::WHY)]
 pub(crate) struct Why {
     /// A session id, a unique prefix of one, `last`, or a session's folder
     #[arg(default_value = "last")]

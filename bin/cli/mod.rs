@@ -16,7 +16,7 @@ use leftfold_events::turn_config::{AskMode, StructuredOutput};
 use leftfold_runtime::note;
 use leftfold_runtime::turn_config::Overrides;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::conversation::*;
 pub(crate) use self::executor::*;
@@ -44,6 +44,63 @@ pub(crate) struct Cli {
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) conversation: ConversationArgs,
+}
+
+/// The headings of `leftfold --help`, and the commands below each. docs/command-line.md has the same.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Commands", &["run", "resume", "demo", "serve", "view", "node"]),
+    (
+        "Sessions",
+        &[
+            "sessions", "observe", "fork", "revert", "unrevert", "diff", "compact", "export",
+            "import", "share", "unshare", "stats",
+        ],
+    ),
+    ("Debugging", &["why", "replay", "explain", "verify", "rerun", "check"]),
+    (
+        "Settings and setup",
+        &[
+            "doctor", "config", "models", "auth", "permission", "agents", "trust", "tool", "mcp",
+            "executor", "fleet", "lsp", "plugins", "completions", "man", "help",
+        ],
+    ),
+];
+
+impl Cli {
+    /// Parses the arguments of this process.
+    ///
+    /// # Errors
+    /// They are wrong, or ask for help.
+    pub(crate) fn parse_arguments() -> Result<Self, clap::Error> {
+        let matches = grouped(Self::command()).try_get_matches()?;
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// The command, whose help lists its commands by group. clap has one list for all.
+fn grouped(command: clap::Command) -> clap::Command {
+    let styles = command.get_styles();
+    let (header, literal) = (*styles.get_header(), *styles.get_literal());
+    let headed = |heading: &str| format!("{header}{heading}:{header:#}\n");
+    let mut text = String::new();
+    for (heading, names) in GROUPS {
+        text += &headed(heading);
+        for name in names {
+            let found = command.get_subcommands().find(|found| found.get_name() == *name);
+            let about = found.and_then(clap::Command::get_about).map(ToString::to_string);
+            // clap adds `help` when it parses
+            let about = about.unwrap_or_else(|| "Print this help or that of a command".to_owned());
+            let also = found.and_then(|found| found.get_visible_aliases().next());
+            let also = also.map(|alias| format!(" [alias: {alias}]")).unwrap_or_default();
+            text += &format!("  {literal}{name:<11}{literal:#}  {about}{also}\n");
+        }
+        text.push('\n');
+    }
+    let (arguments, options) = (headed("Arguments"), headed("Options"));
+    command.help_template(format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}{arguments}{{positionals}}\n\n\
+         {options}{{options}}{{after-help}}"
+    ))
 }
 
 /// Prints help to standard output, or an error in the arguments to standard error. Arguments that
@@ -79,7 +136,7 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Run sessions again on the outcomes in their logs, and compare; has no effects
     Rerun(Rerun),
-    /// Show what a session waits for, since when and until when
+    /// Find out why a run failed: what went wrong in the last turn, and what the session waits for
     Why(Why),
     /// Explain an event: what led to it, or which request a model got and what was left out
     Explain(Explain),
@@ -290,6 +347,9 @@ pub(crate) struct TurnArgs {
     /// Answers to permission questions in advance [default: ask on a terminal, deny otherwise]
     #[arg(long, value_enum, value_name = "MODE", conflicts_with = "yes")]
     pub(crate) permission_mode: Option<PermissionMode>,
+    /// Exit with 3 if the turn completes although calls of it were denied
+    #[arg(long)]
+    pub(crate) fail_on_denied: bool,
     /// Also write the final answer of a completed turn to this file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -515,6 +575,9 @@ pub(crate) struct Observe {
     /// Only events of this type, such as `tool.*` (repeatable)
     #[arg(long = "type", value_name = "GLOB")]
     pub(crate) kinds: Vec<String>,
+    /// End as soon as no turn of the session is running
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) until_idle: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -601,6 +664,9 @@ pub(crate) struct PermissionCheck {
     pub(crate) permission: String,
     /// The subject of the permission, such as a command line or a path
     pub(crate) pattern: String,
+    /// Output format [default: text on a terminal, JSON elsewhere]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
 }
 
 #[derive(Debug, Args)]
@@ -678,4 +744,25 @@ pub(crate) enum SessionsCommand {
     },
     /// Remove old sessions, the longest idle first
     Prune(Prune),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_command_in_one_group() {
+        let command = Cli::command();
+        let names: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        for shown in command.get_subcommands().filter(|shown| !shown.is_hide_set()) {
+            let name = shown.get_name();
+            assert_eq!(names.iter().filter(|listed| **listed == name).count(), 1, "{name}");
+        }
+        let unknown = names.iter().filter(|name| command.find_subcommand(name).is_none());
+        assert_eq!(unknown.collect::<Vec<_>>(), [&"help"]);
+        let help = grouped(command).render_help().to_string();
+        for part in ["Debugging:\n  why ", "Options:\n", "Examples:\n", " [alias: acp]"] {
+            assert!(help.contains(part), "{part:?} in {help}");
+        }
+    }
 }

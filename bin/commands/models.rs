@@ -14,6 +14,7 @@ use leftfold_runtime::model;
 use leftfold_runtime::model_list::{Origin, Row, rows};
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::{Usage, note, sign_in};
+use leftfold_view::words::counted;
 
 pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     let directory = std::env::current_dir()?;
@@ -38,25 +39,40 @@ pub(crate) fn models(args: &Models) -> anyhow::Result<ExitCode> {
     }
     let default = settings.default_name(&model::environment);
     let mut text = String::new();
+    if args.format == Format::Text && default.is_none() {
+        text.push_str(
+            "No model is set, and no built-in provider has a key: store one with `leftfold auth login \
+             anthropic`, or set `\"model\": \"PROVIDER/MODEL\"` in leftfold.json.\n\n",
+        );
+    }
+    // those without a key are only counted, as most offer the models of others
+    let mut without_key = Vec::new();
+    let is_counted = |rows: &[Row]| args.provider.is_none() && !rows.iter().any(|row| row.default);
     for summary in &summaries {
         let mut rows = rows(&settings, summary, default.as_deref());
         let all = rows.len();
         if args.provider.is_none() && matches!(summary.key, KeyState::Missing(_)) {
             rows.retain(|row| !matches!(row.origin, Origin::ModelsDev));
         }
-        let more = all - rows.len();
         match args.format {
             Format::Json => rows.iter().for_each(|row| {
                 text.push_str(&format!("{}\n", as_json(summary, row)));
             }),
-            Format::Text => text.push_str(&section(summary, &rows, more)),
+            Format::Text => match &summary.key {
+                KeyState::Missing(names) if is_counted(&rows) => {
+                    let key =
+                        if names.is_empty() { "sign in".to_owned() } else { names.join(" or ") };
+                    let count = if all > 0 { counted(all, "model") } else { String::new() };
+                    without_key.push([super::cell(&summary.name, super::NAME), count, key]);
+                }
+                _ => text.push_str(&section(summary, &rows)),
+            },
         }
     }
-    if args.format == Format::Text && default.is_none() {
-        text.push_str(
-            "No model is set, and no built-in provider has a key: store one with `leftfold auth login \
-             anthropic`, or set `\"model\": \"PROVIDER/MODEL\"` in leftfold.json.\n",
-        );
+    if !without_key.is_empty() {
+        text.push_str("Without a key (`leftfold models PROVIDER` shows the models of one):\n");
+        text.push_str(&table(without_key.into_iter().map(|row| ("    ", row))));
+        text.push('\n');
     }
     if args.format == Format::Text {
         let (about, count) = settings.about_models_list();
@@ -101,8 +117,8 @@ fn as_json(summary: &ProviderSummary, row: &Row) -> Value {
     object.into()
 }
 
-/// A line for the provider, and one for each of its models. `more` of them are not shown.
-fn section(summary: &ProviderSummary, rows: &[Row], more: usize) -> String {
+/// A line for the provider, and one for each of its models.
+fn section(summary: &ProviderSummary, rows: &[Row]) -> String {
     let wire = summary.wire.map_or("no wire format", KnownWire::name);
     let key = match &summary.key {
         KeyState::From(_) | KeyState::Credentials => {
@@ -114,12 +130,7 @@ fn section(summary: &ProviderSummary, rows: &[Row], more: usize) -> String {
     let name = super::cell(&summary.name, super::NAME);
     let mut text = super::cell(&format!("{name} ({wire}; {key}{off})"), super::SENTENCE);
     text.push('\n');
-    if more > 0 {
-        text.push_str(&format!(
-            "    {more} models: `leftfold models {}` shows them\n",
-            summary.name
-        ));
-    } else if let Some(why) = &summary.unavailable {
+    if let Some(why) = &summary.unavailable {
         text.push_str(&super::cell(&format!("    not available: {why}"), super::SENTENCE));
         text.push('\n');
     } else if summary.wire.is_none() {
@@ -127,21 +138,28 @@ fn section(summary: &ProviderSummary, rows: &[Row], more: usize) -> String {
     } else if rows.is_empty() {
         text.push_str("    no models are listed; every model name is accepted\n");
     }
-    let cells: Vec<[String; 6]> = rows.iter().map(cells).collect();
-    let width = |column: usize| cells.iter().map(|row| row[column].width()).max().unwrap_or(0);
-    let widths: [usize; 6] = std::array::from_fn(width);
-    for (row, cells) in rows.iter().zip(&cells) {
-        let mark = if row.default { "  * " } else { "    " };
+    let mark = |row: &Row| if row.default { "  * " } else { "    " };
+    text.push_str(&table(rows.iter().map(|row| (mark(row), cells(row)))));
+    text.push('\n');
+    text
+}
+
+/// Rows with a mark, and their cells in columns.
+fn table<const N: usize>(rows: impl Iterator<Item = (&'static str, [String; N])>) -> String {
+    let rows: Vec<(&str, [String; N])> = rows.collect();
+    let width =
+        |column: usize| rows.iter().map(|(_, cells)| cells[column].width()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for (mark, cells) in rows {
+        let cells = cells.iter().zip(widths);
         let padded: String = cells
-            .iter()
-            .zip(widths)
             .map(|(cell, width)| {
                 format!("{cell}{}  ", " ".repeat(width.saturating_sub(cell.width())))
             })
             .collect();
         text.push_str(&format!("{mark}{}\n", padded.trim_end()));
     }
-    text.push('\n');
     text
 }
 

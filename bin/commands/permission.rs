@@ -1,5 +1,6 @@
 //! `leftfold permission`: checks rules, answers open questions, and lists and takes back what "always" has allowed.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -163,6 +164,10 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
         }
     }
     let (action, rule, access) = verdict;
+    let is_read = std::io::stdout().is_terminal();
+    if args.format.unwrap_or(if is_read { Format::Text } else { Format::Json }) == Format::Text {
+        return super::print(&in_words(args, &config, (action, rule.as_ref(), access)));
+    }
     let mut said = json!({ "action": action, "rule": rule });
     if access.permission != args.permission {
         said["permission"] = json!(access.permission);
@@ -176,6 +181,40 @@ fn check(args: &PermissionCheck) -> anyhow::Result<ExitCode> {
         said["approved"] = json!(true);
     }
     super::print_json(&format!("{said}\n"))
+}
+
+/// The verdict for people: what would happen, and because of which rule.
+fn in_words(
+    args: &PermissionCheck,
+    config: &TurnConfig,
+    (action, rule, access): (Action, Option<&Rule>, &Access),
+) -> String {
+    let PermissionCheck { permission, pattern, .. } = args;
+    let what = match action {
+        Action::Allow => "allowed: it would run without a question",
+        Action::Ask => "ask: a person would be asked, and where nobody can answer it is denied",
+        Action::Deny => "denied: it would not run",
+    };
+    let mut text = format!("{} {}\n  {what}\n", visible_line(permission), visible_line(pattern));
+    if access.permission != *permission {
+        let patterns = access.patterns.join(", ");
+        let of = visible_line(&format!("{} {patterns}", access.permission));
+        text += &format!("  because the call also needs: {of}\n");
+    }
+    match rule {
+        Some(rule) => {
+            let source = configuration::of_rule(config, rule);
+            let source = source.map(|source| format!(" ({source})")).unwrap_or_default();
+            let is_approved = config.options.approved.contains(rule);
+            let kind = if is_approved { "what \"always\" has allowed" } else { "the rule" };
+            let action = json!(rule.action);
+            let action = action.as_str().unwrap_or_default();
+            let said = format!("{} {}: {action}{source}", rule.permission, rule.pattern);
+            text += &format!("  by {kind} {}\n", visible_line(&said));
+        }
+        None => text += "  by no rule\n",
+    }
+    text
 }
 
 /// The accesses that rules judge: for a command line or a file those of a call that runs, reads or writes it.

@@ -28,6 +28,8 @@ use crate::cli::{
 
 /// The most bytes that are read of a schema's file. Its own limit is lower.
 const MAX_SCHEMA_FILE: u64 = 1 << 20;
+/// The exit code of a completed turn with denied calls, with `--fail-on-denied`. A call that a person rejects gives it too.
+const DENIED: u8 = 3;
 /// How often the model is asked again for an answer that fits the schema of `--output-schema`.
 const ASKED_AGAIN: u32 = 1;
 
@@ -183,7 +185,8 @@ pub(crate) fn turn(
     finish(&outcome, turn, &reported)
 }
 
-/// Writes the answer of a completed turn and the report to their files, and gives the exit code.
+/// Writes the answer of a completed turn and the report to their files, and gives the exit code. After a failure it says how
+/// to find the cause.
 fn finish(outcome: &Outcome, turn: &TurnArgs, place: &SessionPlace) -> anyhow::Result<ExitCode> {
     if let (Some(path), Some(answer)) = (&turn.output, outcome.answer()) {
         whole_file::write(path, &format!("{}\n", answer.trim_end()), whole_file::FOR_ALL)?;
@@ -191,7 +194,17 @@ fn finish(outcome: &Outcome, turn: &TurnArgs, place: &SessionPlace) -> anyhow::R
     if let Some(path) = &turn.report {
         report::write(path, place)?;
     }
-    Ok(ExitCode::from(outcome.exit_code()))
+    let denied = outcome.denied().filter(|_| turn.fail_on_denied);
+    if let Some(count) = denied {
+        let calls = leftfold_view::words::counted(count, "call");
+        note(&format!("leftfold: {calls} denied, so the exit code is {DENIED}"));
+    }
+    let code = denied.map_or(outcome.exit_code(), |_| DENIED);
+    if code != 0 {
+        let session = place.session;
+        note(&format!("leftfold: session {session}: `leftfold why {session}` says why"));
+    }
+    Ok(ExitCode::from(code))
 }
 
 /// A prompt, and what goes with it.

@@ -17,6 +17,7 @@ use leftfold_runtime::stats::{Calls, SessionTotals, Spent, Totals, project_of};
 use leftfold_runtime::{Usage as BadUsage, session_paths};
 use leftfold_view::clean;
 use leftfold_view::words::counted;
+use unicode_width::UnicodeWidthStr;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 
@@ -129,40 +130,64 @@ fn most_called(totals: &Totals) -> Vec<(&String, &Calls)> {
 
 fn text(totals: &Totals) -> String {
     let Totals { sessions, turns, messages, total, .. } = totals;
-    let total = line(total);
     let mut text = format!(
-        "{}, {}, {}, {total}\n",
+        "{}, {}, {}, {}\n",
         counted(sessions, "session"),
         counted(turns, "turn"),
         counted(messages, "message"),
+        cells(total).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join(", "),
     );
     let groups = [("day", &totals.days), ("model", &totals.models), ("project", &totals.projects)];
     for (name, group) in groups.into_iter().filter(|(_, group)| !group.is_empty()) {
-        text += &format!("\nby {name}\n");
-        for (key, spent) in group {
-            let key = clean::printable_line(key);
-            text += &format!("  {key:<32} {}\n", line(spent));
+        let rows = group.iter().map(|(key, spent)| (key.as_str(), cells(spent).to_vec()));
+        text += &table(&format!("by {name}"), rows);
+    }
+    let tools = most_called(totals).into_iter().map(|(name, calls)| {
+        let Calls { calls, errors, failed, .. } = calls;
+        let failed = (*failed > 0).then(|| format!("{failed} with an exit code other than 0"));
+        let cells = [counted(calls, "call"), counted(errors, "error"), failed.unwrap_or_default()];
+        (name.as_str(), cells.to_vec())
+    });
+    text + &table("by tool", tools)
+}
+
+/// Rows of a name and cells, with their columns below each other: numbers end at the same place.
+fn table<'a>(heading: &str, rows: impl Iterator<Item = (&'a str, Vec<String>)>) -> String {
+    let rows: Vec<(String, Vec<String>)> =
+        rows.map(|(name, cells)| (clean::printable_line(name).into_owned(), cells)).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+    let count = rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|(_, cells)| cells.get(column));
+        cells.map(|cell| cell.width()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(widest).collect();
+    let mut text = format!("\n{heading}\n");
+    for (name, cells) in rows {
+        let mut line = format!("  {name}{}", " ".repeat(names.saturating_sub(name.width())));
+        for (cell, width) in cells.iter().zip(&widths).filter(|(_, width)| **width > 0) {
+            line += &format!("  {}{cell}", " ".repeat(width.saturating_sub(cell.width())));
         }
-    }
-    if !totals.tools.is_empty() {
-        text += "\nby tool\n";
-    }
-    for (name, Calls { calls, errors, .. }) in most_called(totals) {
-        let name = clean::printable_line(name);
-        let (calls, errors) = (counted(calls, "call"), counted(errors, "error"));
-        text += &format!("  {name:<32} {calls}, {errors}\n");
+        text += line.trim_end();
+        text.push('\n');
     }
     text
 }
 
-fn line(Spent { requests, usage, cost }: &Spent) -> String {
+fn cells(Spent { requests, usage, cost }: &Spent) -> [String; 6] {
     let Usage { input, output, reasoning, cache_read, cache_write } = usage;
     let out = output.saturating_add(*reasoning);
     // a model without a price
-    let cost = if *cost > 0.0 { format!(", ${cost:.4}") } else { String::new() };
-    format!(
-        "{}, {} in, {out} out, {cache_read} cached, {cache_write} to the cache{cost}",
+    let cost = if *cost > 0.0 { format!("${cost:.4}") } else { String::new() };
+    [
         counted(requests, "request"),
-        counted(input, "token"),
-    )
+        format!("{} in", counted(input, "token")),
+        format!("{out} out"),
+        format!("{cache_read} cached"),
+        format!("{cache_write} to the cache"),
+        cost,
+    ]
 }

@@ -24,6 +24,7 @@ use leftfold_runtime::signals::Signals;
 use leftfold_runtime::socket;
 use leftfold_runtime::{end_all, note};
 use leftfold_view::{OpenQuestion, QuestionId, SessionView};
+use serde_json::json;
 
 /// How long the last events of an interrupted turn may take to be printed.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,6 +74,16 @@ impl Outcome {
                 EndReason::Incomplete => 5,
                 EndReason::Aborted => 130,
             },
+        }
+    }
+
+    /// How many calls of a completed turn were denied, if any.
+    pub(crate) fn denied(&self) -> Option<usize> {
+        match self {
+            Self::Ended { ended, .. } if ended.reason == EndReason::Completed => {
+                Some(ended.permission_denials.len()).filter(|count| *count > 0)
+            }
+            Self::Ended { .. } | Self::Nothing | Self::Restored | Self::Interrupted => None,
         }
     }
 
@@ -238,7 +249,15 @@ async fn begin_resuming(
         Err(error) if client::is_locked(&error) => return Err(held(&setup.place).unwrap_or(error)),
         opened => opened?,
     };
-    if !opened.unfinished && client.view().await?.files.restore.is_none() {
+    let state = client.view().await?;
+    if !opened.unfinished && state.files.restore.is_none() {
+        let ended = state.ended.as_ref().map(|ended| json!(ended.reason));
+        let ended = ended.and_then(|reason| Some(format!(" ({})", reason.as_str()?)));
+        note(&format!(
+            "leftfold: nothing to resume: no turn of session {} was interrupted{}",
+            setup.place.session,
+            ended.map(|reason| format!("; its last turn has ended{reason}")).unwrap_or_default()
+        ));
         return Ok(None);
     }
     let socket = bind(setup);

@@ -12,7 +12,7 @@ fn stats(site: &Site, args: &[&str]) -> Value {
 fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
     let usage = json!({ "input": 100, "output": 10 });
     let site = Site::scripted(&script(json!([
-        { "parts": [{ "call": { "name": "bash", "input": { "command": "echo hello" } } }], "usage": usage },
+        { "parts": [{ "call": { "name": "bash", "input": { "command": "exit 3" } } }], "usage": usage },
         { "parts": [{ "text": "Done." }], "usage": usage },
     ])));
     assert_eq!(stats(&site, &[])["sessions"], 0);
@@ -25,7 +25,10 @@ fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
         (&json!(4), &json!(400))
     );
     let bash = &all["tools"]["bash"];
-    assert_eq!((&bash["calls"], &bash["errors"]), (&json!(2), &json!(0)));
+    assert_eq!(
+        (&bash["calls"], &bash["errors"], &bash["failed"]),
+        (&json!(2), &json!(0), &json!(2))
+    );
     assert!(bash["ms"].as_u64() >= bash["longest_ms"].as_u64());
     for group in ["days", "models", "projects"] {
         let group = all[group].as_object().unwrap();
@@ -39,9 +42,11 @@ fn tokens_and_calls_are_counted_by_day_model_project_and_tool() {
     assert_eq!((&forked["sessions"], &forked["turns"]), (&json!(3), &json!(2)));
     assert_eq!((&forked["total"], &forked["tools"]), (&all["total"], &all["tools"]));
     let text = site.run(&["stats"]).ok().stdout;
-    for part in
-        ["3 sessions, 2 turns, 6 messages, 4 requests, 400 tokens in, 40 out", "bash", "by model"]
-    {
+    for part in [
+        "3 sessions, 2 turns, 6 messages, 4 requests, 400 tokens in, 40 out",
+        "by model",
+        "bash  2 calls  0 errors  2 with an exit code other than 0",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -292,6 +292,14 @@ fn check_says_what_the_rules_say() {
         (&["--rules", &two, "bash", "git log"], "allow", Some("*")),
         (&["--rules", &none, "read", "a"], "ask", None),
     ] {
+        // people get words
+        let words = [&["permission", "check", "--format", "text"], args].concat();
+        let said = match action {
+            "allow" => "\n  allowed: ",
+            "ask" => "\n  ask: ",
+            _ => "\n  denied: ",
+        };
+        assert!(site.run(&words).ok().stdout.contains(said), "{args:?}");
         let ran = site.run(&[&["permission", "check"], args].concat()).ok();
         let verdict: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(verdict["action"], action, "{args:?}");

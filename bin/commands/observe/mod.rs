@@ -9,13 +9,15 @@ mod all;
 mod cursors;
 mod output;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leftfold_events::Envelope;
+use leftfold_events::event::{Event, Turn};
 use leftfold_events::line::{self, Line};
+use leftfold_events::{Envelope, Seq, fold};
 use leftfold_store::{Reader, StoreStamp};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
@@ -28,7 +30,7 @@ use leftfold_runtime::Usage;
 use leftfold_runtime::remote::client::{self, Connection, Identity};
 use leftfold_runtime::session_paths::SessionPlace;
 use leftfold_runtime::signals::Signals;
-use output::{LineKey, Output, TextForm};
+use output::{LineKey, Output, TextForm, kind_of};
 
 /// How often the log is checked for changes while there is no node.
 const LOG_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -86,6 +88,41 @@ struct Observer {
     output: Output,
     /// The last problem printed on standard error.
     last_problem: Option<String>,
+    turn: RootTurn,
+}
+
+/// Whether a turn of the root runs, once its events up to `head` are printed.
+struct RootTurn {
+    head: Seq,
+    is_open: bool,
+    /// Whether to end with it.
+    ends: bool,
+    is_told: bool,
+}
+
+impl RootTurn {
+    fn follow(&mut self, event: &Envelope) {
+        match event.event {
+            Event::Turn(Turn::Prompted { .. }) => self.set(event.seq, true),
+            Event::Turn(Turn::Ended(_)) => self.set(event.seq, false),
+            _ => {}
+        }
+    }
+
+    fn follow_line(&mut self, seq: Seq, line: &str) {
+        match &*kind_of(line) {
+            "turn.prompted" => self.set(seq, true),
+            "turn.ended" => self.set(seq, false),
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, seq: Seq, is_open: bool) {
+        // the state at the start was that at `head`
+        if seq > self.head {
+            self.is_open = is_open;
+        }
+    }
 }
 
 impl Observer {
@@ -96,9 +133,35 @@ impl Observer {
             false => TextForm::Lines,
         };
         let output = Output::new(args.format, form, &args.kinds, writing);
-        let reader = if args.from.is_empty() { None } else { Reader::open(&place.store).ok() };
+        let reader = Reader::open(&place.store).ok();
+        let events = reader.as_ref().map(|reader| reader.read_good(place.session).0);
+        let events = events.unwrap_or_default();
+        let turn = RootTurn {
+            head: events.last().map_or(0, |event| event.seq),
+            is_open: fold(&events).turn.is_some(),
+            ends: args.until_idle,
+            is_told: false,
+        };
+        let reader = reader.filter(|_| !args.from.is_empty());
         let cursors = Cursors::new(place.session, &args.from, reader.as_ref());
-        Ok(Self { place, cursors, output, last_problem: None })
+        Ok(Self { place, cursors, output, last_problem: None, turn })
+    }
+
+    /// Whether to end, as no turn runs and everything so far is printed. If not, it tells a person once that it waits.
+    fn is_over(&mut self) -> bool {
+        let session = self.place.session;
+        let is_running = self.turn.is_open && leftfold_store::in_use(&self.place.store);
+        if is_running || self.cursors.for_session(session) <= self.turn.head {
+            return false;
+        }
+        let is_told = std::mem::replace(&mut self.turn.is_told, true);
+        if !self.turn.ends && !is_told && std::io::stderr().is_terminal() {
+            leftfold_runtime::note(&format!(
+                "leftfold: no turn of session {session} is running: waiting for the next one (Ctrl-C ends, `--until-idle` \
+                 does not wait)"
+            ));
+        }
+        self.turn.ends
     }
 
     /// Runs until standard output is closed.
@@ -132,6 +195,9 @@ impl Observer {
                 }
                 seen = Some(stamp);
             }
+            if self.is_over() {
+                return Ok(());
+            }
             thread::sleep(LOG_POLL_INTERVAL);
         }
     }
@@ -147,11 +213,12 @@ impl Observer {
         Some(connection)
     }
 
-    /// Prints the lines of a node until it ends. False: nobody reads standard output any more.
+    /// Prints the lines of a node until it ends. False: nobody reads standard output any more, or there is no need to wait.
     fn follow(&mut self, mut connection: Connection) -> anyhow::Result<bool> {
         let mut lines = String::new();
         // A killed node may end the connection in any way.
-        while let Ok(true) = connection.events(&mut lines) {
+        while !self.is_over() {
+            let Ok(true) = connection.events(&mut lines) else { return Ok(true) };
             for line in lines.lines().filter_map(client::carried) {
                 if !self.take_line(line)? {
                     return Ok(false);
@@ -161,7 +228,7 @@ impl Observer {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Takes a line from a node, unless its event was printed before.
@@ -173,6 +240,11 @@ impl Observer {
         }
         if !session.zip(seq).is_some_and(|(session, seq)| self.cursors.take(session, seq)) {
             return Ok(true);
+        }
+        if session == Some(self.place.session)
+            && let Some(seq) = seq
+        {
+            self.turn.follow_line(seq, line);
         }
         if let Some(event) = spawns(line) {
             self.cursors.learn(&event);
@@ -201,6 +273,9 @@ impl Observer {
         for event in events {
             if self.cursors.take(event.session, event.seq) {
                 self.cursors.learn(event);
+                if event.session == self.place.session {
+                    self.turn.follow(event);
+                }
                 if !self.output.take(event)? {
                     return Ok(false);
                 }

@@ -49,7 +49,7 @@ fn place(line: &str) -> Option<(SessionId, Seq, &str)> {
 }
 
 /// The type of the event in a line; empty if it has none.
-fn kind_of(line: &str) -> Cow<'_, str> {
+pub(super) fn kind_of(line: &str) -> Cow<'_, str> {
     #[derive(Default, Deserialize)]
     struct EventType {
         #[serde(default, rename = "type")]

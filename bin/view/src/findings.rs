@@ -1,6 +1,6 @@
 //! Finds in a turn what was out of the ordinary: the places to look at first when its result is not what was wanted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use leftfold_events::event::{
     Answer, Compaction, EndReason, Event, Files, Finish, Finished, Hook, HookOutcome, Model,
@@ -49,6 +49,10 @@ pub struct Findings {
     written: HashMap<(Seq, String), Seq>,
     /// The files whose edits were refused because they had changed, with the refusals.
     refused: HashMap<String, Seq>,
+    /// The command lines that failed in this turn, with their results.
+    failed: HashMap<String, Seq>,
+    /// The files of tests that calls of this turn have changed.
+    tests: BTreeSet<String>,
     /// The first event of the last turn.
     began: Seq,
 }
@@ -172,6 +176,8 @@ impl Findings {
                 self.used.clear();
                 self.written.clear();
                 self.refused.clear();
+                self.failed.clear();
+                self.tests.clear();
                 self.summarised = false;
                 if let Some(last) = self.model.replace(model.clone()).filter(|last| last != model) {
                     let window = before.config.model.limit.context;
@@ -291,6 +297,7 @@ impl Findings {
         }
         if let Some(call) = call {
             self.push_refused(seq, call, &name, finished);
+            self.push_tests(seq, call, &name, (exit, finished.is_error));
         }
         let reply = before.last_reply().map_or(0, |reply| reply.asked);
         if let (Some(call), Some(path)) =
@@ -323,6 +330,34 @@ impl Findings {
             if let Some(refusal) = self.refused.remove(path) {
                 self.add(seq, format!("{name} wrote {path}, whose edit was refused at {refusal} because the file had changed"));
             }
+        }
+    }
+
+    /// A command that had failed and succeeds after its tests were changed: they may have been made to pass.
+    fn push_tests(
+        &mut self,
+        seq: Seq,
+        call: &Call,
+        name: &str,
+        (exit, is_error): (Option<i64>, bool),
+    ) {
+        if !is_error {
+            let changed = paths(call, "edit").filter(|path| is_test(path));
+            self.tests.extend(changed.map(str::to_owned));
+        }
+        let input = call.input.value();
+        let Some(line) = input["command"].as_str() else { return };
+        if exit.is_some() || is_error {
+            self.failed.insert(line.to_owned(), seq);
+            return;
+        }
+        if let Some(failed) = self.failed.remove(line).filter(|_| !self.tests.is_empty()) {
+            let tests: Vec<&str> = self.tests.iter().map(String::as_str).collect();
+            let tests = shorten(&tests.join(", "), 200);
+            self.add(
+                seq,
+                format!("{name} failed at {failed} and succeeds after tests were changed: {tests}"),
+            );
         }
     }
 
@@ -442,6 +477,13 @@ fn paths<'a>(call: &'a Call, permission: &'a str) -> impl Iterator<Item = &'a st
         .flat_map(|access| &access.patterns)
         .map(String::as_str)
         .filter(|path| !path.starts_with('<'))
+}
+
+/// Whether a path is that of tests, by the names that most projects use.
+fn is_test(path: &str) -> bool {
+    let parts = path.split('/');
+    let mut words = parts.flat_map(|part| part.split(['_', '-', '.']));
+    words.any(|word| ["test", "tests", "spec", "__tests__"].contains(&word))
 }
 
 /// The arguments of a call that a plugin has replaced.

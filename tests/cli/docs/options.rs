@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// The headings above commands; the help of `leftfold` itself has them in groups.
+const LISTS: [&str; 4] = ["Commands:", "Sessions:", "Debugging:", "Settings and setup:"];
+
 /// The options of each command, by the words that call it: `""` is `leftfold` itself.
 pub(super) struct Known(BTreeMap<String, Vec<String>>);
 
@@ -24,7 +27,7 @@ impl Known {
             } else if part == "Options:" && line.trim_start().starts_with('-') {
                 let words = line.split([' ', ',', '=']).filter(|word| word.starts_with('-'));
                 options.extend(words.map(|word| word.trim_end_matches("...").to_owned()));
-            } else if part == "Commands:" && line.starts_with("  ") && !line.starts_with("   ") {
+            } else if LISTS.contains(&part) && line.starts_with("  ") && !line.starts_with("   ") {
                 commands.extend(line.split_whitespace().next().map(str::to_owned));
                 let alias = line.split_once("[alias: ").or_else(|| line.split_once("[aliases: "));
                 if let Some((_, aliases)) = alias {

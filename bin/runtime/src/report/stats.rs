@@ -39,6 +39,8 @@ impl Spent {
 pub struct Calls {
     pub calls: u64,
     pub errors: u64,
+    /// Commands that ran and exited with a code other than 0. A model may expect that, as of a test that fails.
+    pub failed: u64,
     /// How long they ran, all together and the longest, in milliseconds.
     pub ms: u64,
     pub longest_ms: u64,
@@ -134,6 +136,10 @@ impl SessionTotals {
             let calls = totals.tools.entry(name).or_default();
             calls.calls += 1;
             calls.errors += u64::from(finished.is_error);
+            // parsed only if it is there
+            let has_exit = finished.metadata.as_str().contains("\"exit\"");
+            let exit = has_exit.then(|| finished.metadata.value()["exit"].as_i64()).flatten();
+            calls.failed += u64::from(!finished.is_error && exit.is_some_and(|exit| exit != 0));
             calls.ms += ms;
             calls.longest_ms = calls.longest_ms.max(ms);
         } else if let Event::Permission(Permission::Ruled { action: Action::Deny, rule, .. }) =
@@ -163,6 +169,7 @@ impl Totals {
             let calls = self.tools.entry(name.clone()).or_default();
             calls.calls += more.calls;
             calls.errors += more.errors;
+            calls.failed += more.failed;
             calls.ms += more.ms;
             calls.longest_ms = calls.longest_ms.max(more.longest_ms);
         }
