@@ -3,10 +3,10 @@
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use leftfold_config::{Error, environment};
+use leftfold_runtime::local_servers::{self, ServedModel};
 use leftfold_runtime::{Usage, only_people, resolved_settings, write_note};
 use leftfold_terminal::Start;
 use leftfold_view::clean::{clip, printable_line};
@@ -14,54 +14,6 @@ use rustix::termios::{QueueSelector, tcflush};
 use serde_json::{Value, json};
 
 use crate::cli::{Auth, AuthCommand, LoginMethod, somebody_there};
-
-/// How long the servers may take to list their models.
-const LIST_TIMEOUT: Duration = Duration::from_millis(500);
-/// The most models to offer of one server.
-const MAX_MODELS: usize = 9;
-
-/// A program that serves models on this machine.
-struct Server {
-    title: &'static str,
-    provider: &'static str,
-    /// Its usual address.
-    base: &'static str,
-    /// The variable that names another address.
-    variable: &'static str,
-    /// Whether Leftfold knows the provider without settings.
-    is_builtin: bool,
-}
-
-const SERVERS: [Server; 3] = [
-    Server {
-        title: "Ollama",
-        provider: "ollama",
-        base: "http://127.0.0.1:11434/v1",
-        variable: "OLLAMA_BASE_URL",
-        is_builtin: true,
-    },
-    Server {
-        title: "LM Studio",
-        provider: "lmstudio",
-        base: "http://127.0.0.1:1234/v1",
-        variable: "LMSTUDIO_BASE_URL",
-        is_builtin: true,
-    },
-    Server {
-        title: "llama.cpp",
-        provider: "llamacpp",
-        base: "http://127.0.0.1:8080/v1",
-        variable: "LLAMACPP_BASE_URL",
-        is_builtin: false,
-    },
-];
-
-/// A model of a server.
-struct Offer {
-    server: &'static Server,
-    base: String,
-    model: String,
-}
 
 /// Lets a person at the terminal choose a model if there is none. Answers the exit code if there is to be no
 /// conversation.
@@ -87,39 +39,19 @@ pub(crate) fn choose_model(start: &Start) -> anyhow::Result<Option<ExitCode>> {
     };
     only_people::require("leftfold auth login")?;
     let offers = match missing {
-        None => leftfold_runtime::run_async(offers())?,
+        None => leftfold_runtime::run_async(local_servers::models())?,
         Some(_) => Vec::new(),
     };
     ask(&offers, missing.as_deref())
 }
 
-/// The models of all servers that answer.
-async fn offers() -> Vec<Offer> {
-    let ask = |server: &'static Server| {
-        let base = environment(server.variable).unwrap_or_else(|| server.base.to_owned());
-        let asking = tokio::spawn(async move {
-            let models = leftfold_providers::served(&base, LIST_TIMEOUT).await;
-            (base, models.unwrap_or_default())
-        });
-        (server, asking)
-    };
-    let asked: Vec<_> = SERVERS.iter().map(ask).collect();
-    let mut offers = Vec::new();
-    for (server, answer) in asked {
-        let Ok((base, models)) = answer.await else { continue };
-        let models = models.into_iter().take(MAX_MODELS);
-        offers.extend(models.map(|model| Offer { server, base: base.clone(), model }));
-    }
-    offers
-}
-
-fn ask(offers: &[Offer], missing: Option<&str>) -> anyhow::Result<Option<ExitCode>> {
+fn ask(offers: &[ServedModel], missing: Option<&str>) -> anyhow::Result<Option<ExitCode>> {
     const LEFT: u8 = 2;
     let mut text = match missing {
         Some(provider) => format!("The provider {} has no key.\n\n", printable_line(provider)),
         None => "Leftfold needs a model, and no provider has a key yet.\n\n".to_owned(),
     };
-    for (number, Offer { server, model, .. }) in (1..).zip(offers) {
+    for (number, ServedModel { server, model, .. }) in (1..).zip(offers) {
         let model = clip(&printable_line(model), 60);
         text += &format!("  {number}  {model} ({} on this machine)\n", server.title);
     }
@@ -171,9 +103,9 @@ fn read_line() -> io::Result<Option<String>> {
 }
 
 /// Makes the offered model the user's own. Settings that exist are the user's to change.
-fn keep(offer: &Offer) -> anyhow::Result<Option<ExitCode>> {
+fn keep(offer: &ServedModel) -> anyhow::Result<Option<ExitCode>> {
     let path = user_settings()?;
-    let text = format!("{}\n", serde_json::to_string_pretty(&offer.settings())?);
+    let text = format!("{}\n", serde_json::to_string_pretty(&settings_for(offer))?);
     let shown = printable_line(&path.display().to_string()).into_owned();
     if path.exists() {
         write_note(&format!("Put this into {shown}, and start again:\n{text}"));
@@ -204,21 +136,18 @@ fn user_settings() -> anyhow::Result<PathBuf> {
     Ok(config.join("leftfold").join("leftfold.json"))
 }
 
-impl Offer {
-    /// The settings that make it the default model.
-    fn settings(&self) -> Value {
-        let Self { server, base, model } = self;
-        let name = format!("{}/{model}", server.provider);
-        if server.is_builtin {
-            return json!({ "model": name });
-        }
-        json!({
-            "model": name,
-            "provider": { server.provider: {
-                "wire": "openai-chat",
-                "options": { "baseURL": base },
-                "models": { model: {} },
-            } },
-        })
+/// The settings that make it the default model.
+fn settings_for(ServedModel { server, base, model }: &ServedModel) -> Value {
+    let name = format!("{}/{model}", server.provider);
+    if server.is_builtin {
+        return json!({ "model": name });
     }
+    json!({
+        "model": name,
+        "provider": { server.provider: {
+            "wire": "openai-chat",
+            "options": { "baseURL": base },
+            "models": { model: {} },
+        } },
+    })
 }

@@ -124,3 +124,27 @@ fn without_a_model_one_may_leave() {
     assert_eq!(terminal.wait(), 2);
     assert!(site.sessions().is_empty());
 }
+
+#[test]
+fn a_conversation_adds_a_provider_and_keeps_the_key_unseen() {
+    let site = site()
+        .env("OLLAMA_BASE_URL", lists_a_model())
+        .env("LMSTUDIO_BASE_URL", "http://127.0.0.1:9/v1")
+        .env("LLAMACPP_BASE_URL", "http://127.0.0.1:9/v1");
+    let mut terminal = site.terminal(&[], 100);
+    terminal.until_prompt().press("/login\r").until("Add a provider");
+    terminal.until("ollama/small-model").until("Ollama on this machine").until("ChatGPT");
+    terminal.press("anthropic").until("> anthropic").press("\r");
+    terminal.until("Key of anthropic (it is not shown): ").press("sk-ant-0123456789-abcdef\r");
+    terminal.until("is stored in").until("context / answer").press("opus");
+    terminal.until("> anthropic/claude-opus").press("\r").until("model: anthropic/claude-opus");
+    // a key on the line is refused, and is not kept
+    terminal.until_prompt().press("/connect openai sk-ant-9876543210-fedcba\r");
+    terminal.until("a key is typed when you are asked for it").until_prompt().press(CTRL_D);
+    assert_eq!(terminal.wait(), 0);
+    assert!(!terminal.raw.contains("0123456789"), "{}", terminal.raw);
+    let kept = std::fs::read_to_string(site.path("home/history")).unwrap();
+    assert!(kept.contains("/connect") && !kept.contains("sk-ant"), "{kept}");
+    assert!(site.run(&["auth", "list"]).ok().stdout.contains("****cdef"));
+    assert!(site.sessions().is_empty());
+}

@@ -407,6 +407,7 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
         of("one", 1, says("Done one.")),
         of("two", 2, bash("echo second > b")),
         of("two", 3, says("Done two.")),
+        of("three", 4, says("Done three.")),
     ])))
     .setting("/snapshot", json!(true));
     let mut terminal = site.terminal(&[], 80);
@@ -420,9 +421,13 @@ fn the_changes_of_a_turn_and_of_the_session_are_shown() {
     terminal.until_prompt().press("/diff\r").until("b (new) +1 -0").until("1 + second");
     terminal.until("1 file changed, +1 -0").until_prompt();
     terminal.press("/diff 1\r").until("1 + first\\x1b[2J").until("1 file changed, +1 -0");
+    // a turn without changes
+    prompt(&mut terminal, "three", "Done three.");
+    terminal.until_prompt().press("/diff\r").until("b (new) +1 -0");
+    terminal.until("the last turn has changed no file").until("2 files changed, +2 -0");
     terminal.until_prompt().press("/diff session\r").until("a (new) +1 -0").until("b (new) +1 -0");
     terminal.until("2 files changed, +2 -0");
-    terminal.until_prompt().press("/diff 3\r").until("there is no turn 3: the session has 2");
+    terminal.until_prompt().press("/diff 4\r").until("there is no turn 4: the session has 3");
     terminal.until_prompt().press("/diff x\r").until("/diff [N|session|tree]: ");
     // whoever has changed them, since the first snapshot
     site.file("c", "third\n");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const CTRL_D: &str = "\x04";
 /// The colours of the sign before a prompt and of its text: for a light and a dark background, and for one that is not
 /// known.
-const LIGHT: [&str; 2] = ["1;38;2;130;80;223;48;2;234;238;242", "48;2;234;238;242"];
+const LIGHT: [&str; 2] = ["1;38;2;111;66;193;48;2;234;238;242", "48;2;234;238;242"];
 const DARK: [&str; 2] = ["1;38;2;199;155;240;48;2;42;47;56", "48;2;42;47;56"];
 const UNKNOWN: [&str; 2] = ["1;35;48;2;42;47;56", "38;2;208;215;222;48;2;42;47;56"];
 const QUESTION: &str = "\x1b]11;?\x07";
@@ -97,7 +97,8 @@ fn settings_choose_the_keys_and_every_text_names_them() {
     terminal.press("\x03\x04").press("one\x18two").until("› one\n  two").press("\x1bs");
     terminal.until("… 9 lines above, F5 shows all").until("Done.").until_prompt();
     terminal.press("\x1b[15~").until("\n  1\n  2\n  3");
-    terminal.press("/help\r").until("Enter, Alt-S").until("Ctrl-Q").until("Ctrl-K: cut to the end");
+    terminal.press("/help\r").until("Enter, Alt-S").until("Ctrl-Q").until_prompt();
+    terminal.press("/help keys\r").until("Keys in the text").until("cut to the end");
     assert!(!terminal.shown().contains("Ctrl-O"), "{}", terminal.shown());
     terminal.until_prompt().press("\x11").until("press Ctrl-Q again, or type /exit").press("\x11");
     assert_eq!(terminal.wait(), 0);

@@ -88,7 +88,7 @@ fn a_model_is_chosen_from_a_list_with_its_price_and_window() {
         assert_eq!(shown.contains("images"), columns > 40, "{shown}");
         terminal
             .press("lar")
-            .until("1 of 2")
+            .until("1 of 3")
             .until("$3 in")
             .press("\r")
             .until("model: double/large");
@@ -115,6 +115,9 @@ fn what_does_not_exist_is_not_chosen() {
         ("/variant huge\r", "has no variant `huge`: choose one of default"),
         ("/permissions none\r", "there is no mode `none`: choose one of ask"),
         ("/theme pink\r", "there is no theme `pink`: choose one of auto"),
+        ("/quti\r", "There is no command /quti: did you mean /quit?"),
+        ("/login double word\r", "a key is typed when you are asked for it"),
+        ("/login nowhere\r", "there is no provider `nowhere`"),
         ("/sessions 01NOTHING\r", "/sessions: "),
         ("/fork\r", "There is no earlier prompt."),
         ("/fork x\r", "/fork [SEQ] [files]: "),
@@ -308,7 +311,9 @@ fn commands_show_what_the_session_is() {
     terminal.press("/export out.jsonl\r").until("written to ").until("out.jsonl").until_prompt();
     assert!(site.text("out.jsonl").contains("turn.prompted"));
     terminal.press("/export out.jsonl\r").until("out.jsonl exists").until_prompt();
-    terminal.press("/help\r").until("/permissions [MODE]").until("Shift-Tab");
+    terminal.press("/help\r").until("Model and agent").until("/permissions [MODE]");
+    terminal.until("Shift-Tab, /approvals").until_prompt();
+    terminal.press("/settings title\r").until("title").until("default").until_prompt();
     leave(&mut terminal);
     site.assert_sound();
 }

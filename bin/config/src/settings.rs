@@ -486,7 +486,7 @@ pub struct Terminal {
 leftfold_events::named! {
     /// The colours of the conversation.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-    #[serde(rename_all = "lowercase")]
+    #[serde(rename_all = "kebab-case")]
     pub enum ThemeName {
         /// Light or dark by the terminal's background. If that is unknown, the sixteen colours of the terminal's own
         /// palette, which suit both.
@@ -494,6 +494,8 @@ leftfold_events::named! {
         Auto = "auto",
         Light = "light",
         Dark = "dark",
+        HighContrastLight = "high-contrast-light",
+        HighContrastDark = "high-contrast-dark",
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `turn` | settings, project and overrides become the turn configuration of a prompt |
 //! | `access` | what a person has allowed, and secrets: trust, approvals, changed texts |
 //! | `parts` | the parts of a turn configuration: agents, models, system prompt, tools, sandbox |
-//! | `account` | signed-in accounts of vendors, and their models |
+//! | `account` | signed-in accounts of vendors, and servers on this machine, with their models |
 //! | `stored` | sessions as they are stored: folders, ids, logs, quotas |
 //! | `redact_output`, `warnings` | text that leaves the process |
 //!
@@ -41,7 +41,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub use access::{approvals, only_people, secrets, texts, trust};
 use account::plugin_credentials;
-pub use account::{account_models, sign_in};
+pub use account::{account_models, local_servers, sign_in};
 pub use embed::{Leftfold, Session, end_all};
 pub use gathering::gathering;
 pub use leftfold_actors::{Answered, Observation, QuestionReply, Recorded};

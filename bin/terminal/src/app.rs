@@ -23,11 +23,11 @@ use ratatui::text::Line;
 use super::BY;
 use super::attachments;
 use super::blocks::Blocks;
-use super::choices::{self, Choices, Pick, PromptsFor};
+use super::choices::{self, Choices, EarlierPrompt, Pick, PromptsFor};
 use super::choosing::{ChoiceAction, Choosing};
 use super::completion::{self, Context, Menu};
 use super::composer::{Composer, Edit};
-use super::entered::{Builtin, Needs, needs};
+use super::entered::{self, Builtin, Needs, needs};
 use super::file_search::FoundFiles;
 use super::key_parser::Input;
 use super::keys::{Batch, is_control, named, typed};
@@ -555,11 +555,13 @@ impl App {
     }
 
     pub(super) fn remember(&mut self, text: &str) {
+        let text = entered::kept(text);
         let stored = leftfold_runtime::redact_output::clean(text).into_owned();
         self.history.add(text, &stored);
     }
 
     pub(super) fn remember_unsent(&mut self, text: &str) {
+        let text = entered::kept(text);
         let stored = leftfold_runtime::redact_output::clean(text).into_owned();
         self.history.add_unsent(text, &stored);
     }
@@ -581,7 +583,7 @@ impl App {
     }
 
     /// Shows the earlier prompts, to go back to one of them.
-    pub(super) fn choose_prompt(&mut self, prompts: &[(Seq, String)], wanted: PromptsFor) {
+    pub(super) fn choose_prompt(&mut self, prompts: &[EarlierPrompt], wanted: PromptsFor) {
         if prompts.is_empty() {
             self.hint = Some("There is no earlier prompt.".to_owned());
         } else {
@@ -674,7 +676,9 @@ impl App {
         match picker.key(key) {
             Picked::Nothing
             | Picked::Chosen(Pick::Approval(_))
-            | Picked::Removed(Pick::Run(_) | Pick::Prompt(_) | Pick::Fork(_)) => Vec::new(),
+            | Picked::Removed(Pick::Run(_) | Pick::Prompt(_) | Pick::Fork(_) | Pick::Theme(..)) => {
+                Vec::new()
+            }
             Picked::Closed => {
                 self.picker = None;
                 Vec::new()
@@ -690,6 +694,10 @@ impl App {
             Picked::Chosen(Pick::Run(line)) => {
                 self.picker = None;
                 self.send(line).into_iter().collect()
+            }
+            Picked::Chosen(Pick::Theme(name, _)) => {
+                self.picker = None;
+                self.send(format!("/theme {}", name.name())).into_iter().collect()
             }
             Picked::Removed(Pick::Approval(id)) => match self.job {
                 // it is read already

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leftfold_events::event::{
     Answer, Cost, EndReason, Ended, Finished, PartKind, PromptKind, PromptPart, Purpose, TodoItem,
-    TodoStatus, as_typed,
+    TodoStatus, Usage, as_typed,
 };
 use leftfold_events::{Envelope, Seq, SessionId, Time};
 use leftfold_view::clean::{Cleaner, clean, clean_line, visible_line};
@@ -472,6 +472,12 @@ impl Blocks {
             let text = [span(style, format!("{reason}{why}")), span(theme.text, advice)];
             let lines = wrap(&text, self.look.measure(), &Indent::default(), Break::Words);
             self.add_to(Block::Note, lines);
+        }
+        // no request of the turn has got an answer
+        let is_unanswered = millis.is_some() && ended.usage == Usage::default();
+        if ended.reason == EndReason::Error && is_unanswered {
+            let text = "  The prompt goes along with your next one; /undo takes it back.";
+            self.note(theme.dim, text);
         }
         let of_subagents = self.transcript.subagent_cost;
         let spent = spent(ended, of_subagents, millis);

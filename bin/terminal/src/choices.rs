@@ -3,19 +3,22 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 
-use leftfold_config::worktree_of;
+use leftfold_config::{KeySource, KeyState, ProviderSummary, environment, worktree_of};
 use leftfold_events::rules::Rule;
 use leftfold_events::turn_config::AskMode;
 use leftfold_events::{Envelope, Seq, SessionId, Time, line};
 use leftfold_export::FORMATS;
 use leftfold_runtime::agents::Agents;
 use leftfold_runtime::approvals;
+use leftfold_runtime::local_servers::ServedModel;
 use leftfold_runtime::model_list::{self, Row as ModelRow};
 use leftfold_runtime::resolved_settings;
 use leftfold_runtime::session_list::{self, Costs};
 use leftfold_runtime::session_paths;
 use leftfold_runtime::session_setup::SessionSetup;
+use leftfold_runtime::sign_in::{self, Method};
 use leftfold_runtime::slash;
 use leftfold_runtime::turn_config::Overrides;
 use leftfold_store::Head;
@@ -23,10 +26,10 @@ use leftfold_view::event_line;
 use leftfold_view::words::{self, first_line};
 
 use super::completion::{Command, Entry};
-use super::entered::{Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand};
+use super::entered::{self, Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand};
 use super::file_search::ends_mention;
 use super::picker::{Picker, Row};
-use super::theme::ThemeName;
+use super::theme::{Theme, ThemeName};
 
 /// The name of no variant.
 pub(super) const PLAIN: &str = "default";
@@ -47,6 +50,8 @@ pub(super) enum Pick {
     Fork(Seq),
     /// A remembered approval. Choosing it does nothing; it can be removed.
     Approval(String),
+    /// Colours, which the list shows while they are selected.
+    Theme(ThemeName, Arc<Theme>),
 }
 
 leftfold_events::named! {
@@ -115,9 +120,10 @@ impl Default for Choices {
             entry("session", "the changes of the session"),
             entry(TREE, "all changes of the project's files, whoever made them"),
         ];
-        let command = |builtin: &BuiltinCommand| Command {
+        let command = |builtin: &'static BuiltinCommand| Command {
             entry: entry(builtin.name, builtin.about),
             arguments: match builtin.command {
+                Builtin::Help => vec![entry(KEYS, "the keys that edit the text")],
                 Builtin::Theme => themes.to_vec(),
                 Builtin::Permissions => modes.to_vec(),
                 Builtin::Diff => diffs.to_vec(),
@@ -128,6 +134,7 @@ impl Default for Choices {
                 _ => Vec::new(),
             },
             argument: builtin.argument,
+            builtin: Some(builtin),
         };
         Self {
             commands: BUILTIN_COMMANDS.iter().map(command).collect(),
@@ -145,10 +152,10 @@ impl Choices {
         name: &str,
         arguments: &VecDeque<Entry>,
     ) {
-        let is_named =
-            BUILTIN_COMMANDS.iter().any(|known| known.command == command && known.name == name);
+        let named = entered::builtin(name).filter(|row| row.command == command);
         let mut commands = self.commands.iter_mut();
-        if let Some(command) = commands.find(|command| is_named && command.entry.name == name) {
+        if let Some(command) = commands.find(|command| named.is_some() && command.builtin == named)
+        {
             command.arguments = arguments.iter().cloned().collect();
         }
     }
@@ -168,9 +175,7 @@ impl Choices {
         let variants = models.iter().find(|row| row.name == current);
         let sessions = newest_sessions()?;
         for command in &mut choices.commands {
-            let builtin =
-                BUILTIN_COMMANDS.iter().find(|builtin| builtin.name == command.entry.name);
-            command.arguments = match builtin.map(|builtin| builtin.command) {
+            command.arguments = match command.builtin.map(|builtin| builtin.command) {
                 Some(Builtin::Model) => models.iter().map(model_entry).collect(),
                 Some(Builtin::Agent) => {
                     let agents = Agents::from_settings(&resolved);
@@ -186,6 +191,9 @@ impl Choices {
                     };
                     sessions.iter().map(about).collect()
                 }
+                Some(Builtin::Login) => {
+                    resolved.provider_names().into_iter().map(|name| entry(name, "")).collect()
+                }
                 _ => continue,
             };
         }
@@ -197,7 +205,8 @@ impl Choices {
                 None => {}
             }
             let (entry, arguments) = (entry(&name, first_line(&about)), Vec::new());
-            choices.commands.push(Command { entry, arguments, argument: Argument::Optional });
+            let argument = Argument::Optional;
+            choices.commands.push(Command { entry, arguments, argument, builtin: None });
         }
         let agents = settings.subagents.iter();
         choices.mentions = agents.map(|(name, about)| entry(name, first_line(about))).collect();
@@ -279,7 +288,65 @@ pub(super) fn models(setup: &SessionSetup) -> anyhow::Result<Picker<Pick>> {
         }
     };
     let place = place_of(&models, |model| model.name == current);
-    Ok(Picker::new("Model", models.iter().map(row).collect(), place))
+    let another = Row {
+        value: Pick::Run("/login".to_owned()),
+        cells: vec!["another provider…".to_owned()],
+        preview: vec!["sign in, store a key, or use a server on this machine".to_owned()],
+    };
+    let rows = models.iter().map(row).chain([another]).collect();
+    let heads = ["", "context / answer", "in / out for 1M tokens", "abilities"];
+    Ok(Picker::new("Model", rows, place).headed(heads))
+}
+
+/// The ways to get another model: servers on this machine, sign-ins, and keys of providers.
+///
+/// # Errors
+/// The settings are wrong.
+pub(super) fn logins(setup: &SessionSetup, served: &[ServedModel]) -> anyhow::Result<Picker<Pick>> {
+    let directory = &setup.turn_settings.directory;
+    let settings = resolved_settings::settings(directory, &setup.extensions.plugins)?;
+    let summaries = settings.provider_summaries(&environment);
+    let usable = summaries.iter().filter(|summary| summary.disabled.is_none());
+    let usable: Vec<&ProviderSummary> = usable.collect();
+    let named = |name: &str| usable.iter().find(|summary| summary.name == name);
+    let row = |value: String, cells: [&str; 3], preview: &str| Row {
+        value: Pick::Run(value),
+        cells: cells.map(str::to_owned).into(),
+        preview: Some(preview.to_owned()).filter(|text| !text.is_empty()).into_iter().collect(),
+    };
+    let mut rows = Vec::new();
+    for ServedModel { server, model, .. } in served {
+        if named(server.provider).is_none() {
+            continue;
+        }
+        let name = format!("{}/{model}", server.provider);
+        let place = format!("{} on this machine", server.title);
+        rows.push(row(format!("/model {name}"), [&name, &place, "ready"], ""));
+    }
+    for (of, summary) in sign_in::sign_ins().iter().filter_map(|of| Some((of, named(of.provider)?)))
+    {
+        let is_signed_in = matches!(summary.key, KeyState::From(KeySource::SignIn(_)));
+        let state = if is_signed_in { "signed in" } else { "" };
+        for method in sign_in::methods(of) {
+            let (name, way) = match method {
+                Method::Browser => ("browser", "sign in with a browser here"),
+                Method::Device => ("code", "sign in with a code, in a browser anywhere"),
+            };
+            let line = format!("/login {} {name}", of.provider);
+            rows.push(row(line, [of.label, way, state], ""));
+        }
+    }
+    for summary in usable.iter().filter(|summary| !summary.key_variables.is_empty()) {
+        let state = match &summary.key {
+            KeyState::From(_) | KeyState::Credentials => "has a key",
+            KeyState::Unneeded => "needs no key",
+            KeyState::Missing(_) => "",
+        };
+        let variables = format!("it is also read from {}", summary.key_variables.join(" or "));
+        let line = format!("/login {} key", summary.name);
+        rows.push(row(line, [&summary.name, "store an API key", state], &variables));
+    }
+    Ok(Picker::new("Add a provider", rows, 0))
 }
 
 /// The variants of the current model.
@@ -423,10 +490,10 @@ pub(super) fn permissions(
     Ok(if has_approvals { picker.removing() } else { picker })
 }
 
-/// The themes.
-pub(super) fn themes(current: ThemeName) -> Picker<Pick> {
+/// The themes, each with its colours.
+pub(super) fn themes(current: ThemeName, colours: impl Fn(ThemeName) -> Theme) -> Picker<Pick> {
     let row = |name: ThemeName| Row {
-        value: run("theme", name.name()),
+        value: Pick::Theme(name, Arc::new(colours(name))),
         cells: vec![name.name().to_owned()],
         preview: Vec::new(),
     };
@@ -443,23 +510,48 @@ pub(super) enum PromptsFor {
     Fork,
 }
 
+/// An earlier prompt of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EarlierPrompt {
+    pub(super) seq: Seq,
+    pub(super) text: String,
+    /// The files that its turn has changed, relative to the worktree.
+    pub(super) files: Vec<String>,
+}
+
+impl EarlierPrompt {
+    /// Its changes in a few words.
+    fn changes(&self) -> String {
+        let name = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+        match self.files.as_slice() {
+            [] => "no files changed".to_owned(),
+            [only] => name(only),
+            [one, other] => format!("{}, {}", name(one), name(other)),
+            [first, rest @ ..] => format!("{} and {} more", name(first), rest.len()),
+        }
+    }
+}
+
 /// The prompts of the session, the last one first.
-pub(super) fn prompts(prompts: &[(Seq, String)], wanted: PromptsFor) -> Picker<Pick> {
+pub(super) fn prompts(prompts: &[EarlierPrompt], wanted: PromptsFor) -> Picker<Pick> {
     let title = match wanted {
         PromptsFor::Any => "Go back to",
         PromptsFor::Revert => "Take back from",
         PromptsFor::Fork => "Fork before",
     };
-    let row = |(seq, text): &(Seq, String)| {
+    let row = |prompt: &EarlierPrompt| {
+        let EarlierPrompt { seq, text, files } = prompt;
         let lines: Vec<&str> = text.trim().lines().collect();
-        let more: Vec<String> = lines.iter().skip(1).take(3).map(|&line| line.to_owned()).collect();
+        let mut more: Vec<String> =
+            lines.iter().skip(1).take(3).map(|&line| line.to_owned()).collect();
+        more.extend((!files.is_empty()).then(|| format!("changed {}", files.join(", "))));
         Row {
             value: match wanted {
                 PromptsFor::Any => Pick::Prompt(*seq),
                 PromptsFor::Revert => run("revert", &seq.to_string()),
                 PromptsFor::Fork => Pick::Fork(*seq),
             },
-            cells: vec![first_line(text).to_owned(), format!("event {seq}")],
+            cells: vec![first_line(text).to_owned(), prompt.changes()],
             preview: more,
         }
     };
@@ -471,6 +563,8 @@ pub(super) fn prompts(prompts: &[(Seq, String)], wanted: PromptsFor) -> Picker<P
     Picker::new(title, here.into_iter().chain(prompts.iter().map(row)).collect(), 0)
 }
 
+/// The argument of `/help` for the keys that edit text.
+pub(super) const KEYS: &str = "keys";
 /// The argument of `/diff` for all changes of the project's files.
 pub(super) const TREE: &str = "tree";
 /// The argument of `/fork` for a fork of the whole session.

@@ -1,5 +1,7 @@
 //! The commands of the conversation itself. Others are prompts of the project or of its servers.
 
+use std::sync::Arc;
+
 use leftfold_config::{KeyAction, Keymap, Settings};
 use leftfold_events::Seq;
 use leftfold_events::event::{ModelRef, SessionChoices};
@@ -13,14 +15,14 @@ use leftfold_runtime::{Usage, model, resolved_settings, slash};
 use leftfold_view::ContextUse;
 use leftfold_view::clean::{clean, clean_line};
 use leftfold_view::words::thousands;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::blocks::span;
 use super::calls;
-use super::choices::{self, FILES, HERE, Mode, PLAIN, Pick, PromptsFor, TREE};
+use super::choices::{self, EarlierPrompt, FILES, HERE, KEYS, Mode, PLAIN, Pick, PromptsFor, TREE};
 use super::conversation::{Conversation, Screen};
-use super::entered::{Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand};
+use super::entered::{self, Argument, BUILTIN_COMMANDS, Builtin, BuiltinCommand, Group};
 use super::jobs::{Back, Done, List};
 use super::picker::Picker;
 use super::render;
@@ -67,7 +69,7 @@ impl Conversation {
         let argument = argument.to_owned();
         match builtin.command {
             Builtin::Exit => {}
-            Builtin::Help => self.at_once(Self::help),
+            Builtin::Help => self.at_once(|it| it.help(&argument)),
             Builtin::Status => self.at_once(Self::status),
             Builtin::Todo => self.at_once(Self::todos),
             Builtin::Mcp => self.at_once(Self::servers),
@@ -84,7 +86,18 @@ impl Conversation {
             }
             Builtin::Theme if argument.is_empty() => {
                 self.app.settle(false);
-                self.pick(choices::themes(self.theme));
+                self.pick(choices::themes(self.theme, |name| self.theme_of(name)));
+            }
+            Builtin::Login if argument.is_empty() => {
+                self.list("looking for providers", List::Logins);
+            }
+            Builtin::Login => self.at_once(|it| it.login(&argument)),
+            Builtin::Config => {
+                let key = argument.split_whitespace().map(str::to_owned);
+                let arguments =
+                    ["config".to_owned(), "--".to_owned()].into_iter().chain(key).collect();
+                let nothing = "  nothing is set".to_owned();
+                self.begin("reading the settings", |job| Box::pin(job.program(arguments, nothing)));
             }
             Builtin::Agent => self.choose(|it| it.choose_agent(&argument)),
             Builtin::Model => self.choose(|it| it.choose_model(&argument)),
@@ -131,7 +144,7 @@ impl Conversation {
                     let event = ["explain".to_owned(), session, seq.to_string()];
                     let arguments = event.into_iter().chain(plain).collect();
                     let nothing = "  there is nothing to explain".to_owned();
-                    self.begin("explaining", |job| Box::pin(job.program(arguments, nothing)));
+                    self.begin("explaining", |job| Box::pin(job.program_about(arguments, nothing)));
                 }
                 Err(_) => self.wrong(builtin),
             },
@@ -155,13 +168,42 @@ impl Conversation {
         let written = format!("  written to {}", path.display());
         let arguments = ["export", &session, "--format", format.name, "--output", &file];
         let arguments = arguments.map(str::to_owned).to_vec();
-        self.begin("exporting", |job| Box::pin(job.program(arguments, written)));
+        self.begin("exporting", |job| Box::pin(job.program_about(arguments, written)));
     }
 
     /// Does something that takes no time.
     fn at_once(&mut self, work: impl FnOnce(&mut Self)) {
         self.app.settle(false);
         work(self);
+    }
+
+    /// Lets the user sign in at a provider or store its key. `leftfold auth login` asks for it, so that no key is in the
+    /// log, the history or the line.
+    fn login(&mut self, argument: &str) {
+        let words: Vec<&str> = argument.split_whitespace().collect();
+        let method = match words.as_slice() {
+            [_] => None,
+            [_, method @ ("browser" | "code" | "key" | "plugin")] => Some(*method),
+            _ => {
+                let text = "  /login PROVIDER [browser|code|key|plugin]: a key is typed when you are asked for it. \
+                            If you have typed one here, replace it.";
+                return self.app.warn(text);
+            }
+        };
+        let options = method.map(|method| ["--method", method]).unwrap_or_default();
+        let options = options.into_iter().filter(|option| !option.is_empty());
+        let arguments: Vec<&str> =
+            ["auth", "login"].into_iter().chain(options).chain(["--", words[0]]).collect();
+        let taken = self.run_on_terminal(&arguments).and_then(|is_done| {
+            // the key counts from now on
+            self.take_choices(self.job.project.choices.clone())?;
+            Ok(is_done)
+        });
+        match taken {
+            Ok(true) => self.list("reading the models", List::Models),
+            Ok(false) => {}
+            Err(error) => self.app.warn(&format!("  /login: {error:#}")),
+        }
     }
 
     fn list(&mut self, what: &str, list: List) {
@@ -191,7 +233,7 @@ impl Conversation {
         }
     }
 
-    pub(super) fn choose_prompt(&mut self, prompts: &[(Seq, String)], wanted: PromptsFor) {
+    pub(super) fn choose_prompt(&mut self, prompts: &[EarlierPrompt], wanted: PromptsFor) {
         match self.screen {
             Screen::Plain(_) if !prompts.is_empty() => {
                 self.pick(choices::prompts(prompts, wanted));
@@ -346,44 +388,85 @@ impl Conversation {
         };
         self.theme = theme;
         self.use_theme(theme);
-        Ok(format!("theme: {name}; it is for what comes from here on"))
+        Ok(format!(
+            "theme: {name}, for what comes from here on; the setting `terminal.theme` keeps it"
+        ))
     }
 
-    fn help(&mut self) {
-        let row = |builtin: &BuiltinCommand| {
-            (format!("/{} {}", builtin.name, builtin.usage), builtin.about.to_owned())
-        };
-        let mut rows: Vec<(String, String)> = BUILTIN_COMMANDS.iter().map(row).collect();
+    /// Shows the commands and keys, or with `keys` those that edit the text.
+    fn help(&mut self, argument: &str) {
+        let keys = Arc::clone(&self.app.blocks.look.keys);
+        if argument == KEYS {
+            return self.show_tables(&[("Keys in the text", key_rows(&keys, true))]);
+        }
+        let mut parts = Vec::new();
+        for builtins in BUILTIN_COMMANDS.chunk_by(|one, other| one.group == other.group) {
+            let row = |builtin: &BuiltinCommand| {
+                let label = |key| labels(&keys, key);
+                let key = builtin.key.map(label).filter(|label| !label.is_empty());
+                let also = builtin.aliases.iter().map(|alias| format!("/{alias}"));
+                HelpRow {
+                    name: format!("/{} {}", builtin.name, builtin.usage),
+                    about: builtin.about.to_owned(),
+                    also: key.into_iter().chain(also).collect::<Vec<_>>().join(", "),
+                }
+            };
+            parts.push((builtins[0].group.name(), builtins.iter().map(row).collect()));
+        }
+        let mut own = Vec::new();
         for (name, about) in self.project_commands() {
             if BUILTIN_COMMANDS.iter().all(|builtin| builtin.name != name || builtin.yields) {
-                rows.push((format!("/{name}"), about));
+                own.push(HelpRow::new(format!("/{name}"), about));
             }
         }
-        rows.extend(TYPED.map(|(key, about)| (key.to_owned(), about.to_owned())));
-        rows.extend(key_rows(&self.app.blocks.look.keys));
-        self.show_table(&rows);
+        if !own.is_empty() {
+            parts.push((Group::Others.name(), own));
+        }
+        let typed = TYPED.map(|(key, about)| HelpRow::new(key, about)).into();
+        parts.extend([("In a prompt", typed), ("Keys", key_rows(&keys, false))]);
+        self.show_tables(&parts);
     }
 
     /// Shows rows of a name and a text, below each other if the screen is narrow.
     fn show_table(&mut self, rows: &[(String, String)]) {
+        let rows = rows.iter().map(|(name, about)| HelpRow::new(name, about)).collect();
+        self.show_tables(&[("", rows)]);
+    }
+
+    /// Shows tables with their headings.
+    fn show_tables(&mut self, parts: &[(&str, Vec<HelpRow>)]) {
         let look = &self.app.blocks.look;
         let theme = &look.theme;
-        let names = rows.iter().map(|(name, _)| clean_line(name).width());
+        let rows = || parts.iter().flat_map(|(_, rows)| rows);
+        let names = rows().map(|row| clean_line(&row.name).width());
         let column = names.filter(|columns| *columns <= MIN_SECOND_COLUMN).max().unwrap_or(0);
         let is_narrow = look.width < column + 4 + MIN_SECOND_COLUMN;
         let mut lines = Vec::new();
-        for (name, about) in rows {
-            let (name, about) = (clean_line(name), clean_line(about));
-            let blank = " ".repeat(column.saturating_sub(name.width()));
-            let text = |begin: String| {
-                let indent = Indent::hanging(vec![span(theme.text, begin)]);
-                wrap(&[span(theme.text, about.clone())], look.width, &indent, Break::Words)
-            };
-            if is_narrow || name.width() > column {
-                lines.push(Line::from(clip(&[span(theme.text, format!("  {name}"))], look.width)));
-                lines.extend(text("    ".to_owned()));
-            } else {
-                lines.extend(text(format!("  {name}{blank}  ")));
+        for (heading, rows) in parts {
+            if !heading.is_empty() {
+                lines.push(Line::default());
+                let heading = span(theme.heading, format!("  {heading}"));
+                lines.push(Line::from(clip(&[heading], look.width)));
+            }
+            for row in rows {
+                let (name, about) = (clean_line(&row.name), clean_line(&row.about));
+                let is_below = is_narrow || name.width() > column;
+                let blank = " ".repeat(column.saturating_sub(name.width()));
+                let also =
+                    Some(format!(" · {}", clean_line(&row.also))).filter(|_| !row.also.is_empty());
+                let text = |begin: [Span<'static>; 2]| {
+                    let indent = Indent::hanging(begin.into());
+                    let mut text = vec![span(theme.text, about.clone())];
+                    text.extend(also.clone().map(|also| span(theme.dim, also)));
+                    wrap(&text, look.width, &indent, Break::Words)
+                };
+                let name = span(theme.code, format!("  {name}"));
+                if is_below {
+                    lines.push(Line::from(clip(&[name], look.width)));
+                    lines.extend(text([span(theme.text, "    "), span(theme.text, "")]));
+                } else {
+                    lines.extend(text([name, span(theme.text, format!("{blank}  "))]));
+                }
             }
         }
         self.app.blocks.add(lines);
@@ -463,8 +546,15 @@ impl Conversation {
     }
 
     pub(super) fn unknown(&mut self, command: &str) {
+        let others = self.project_commands();
+        let meant = entered::meant(&command[1..], others.iter().map(|(name, _)| name.as_str()));
+        let meant = meant.map_or_else(
+            || "see /help".to_owned(),
+            |name| format!("did you mean /{}?", clean_line(&name)),
+        );
+        let end = if meant.ends_with('?') { "" } else { "." };
         let text = format!(
-            "  There is no command {}: see /help. To send it as a prompt, put a space before it.",
+            "  There is no command {}: {meant}{end} To send it as a prompt, put a space before it.",
             clean_line(command)
         );
         self.show_text(&text);
@@ -513,21 +603,31 @@ impl Conversation {
     }
 }
 
-/// The keys and what they do; those that edit the text in one row.
-fn key_rows(keys: &Keymap) -> Vec<(String, String)> {
-    let labels = |action: KeyAction| {
-        let labels = keys.keys(action).iter().map(|key| key.label());
-        labels.collect::<Vec<_>>().join(", ")
-    };
-    let (edits, others): (Vec<KeyAction>, Vec<KeyAction>) = KeyAction::ALL
-        .iter()
-        .filter(|action| !keys.keys(**action).is_empty())
-        .partition(|it| it.edits());
-    let mut rows: Vec<_> =
-        others.into_iter().map(|it| (labels(it), it.about().to_owned())).collect();
-    let edits = edits.into_iter().map(|it| format!("{}: {}", labels(it), it.about()));
-    rows.push(("in the text".to_owned(), edits.collect::<Vec<_>>().join(" · ")));
-    rows
+/// A row of the help.
+struct HelpRow {
+    name: String,
+    about: String,
+    /// Its keys and other names, which stand dim behind it.
+    also: String,
+}
+
+impl HelpRow {
+    fn new(name: impl Into<String>, about: impl Into<String>) -> Self {
+        Self { name: name.into(), about: about.into(), also: String::new() }
+    }
+}
+
+/// The keys of an action, as people write them.
+fn labels(keys: &Keymap, action: KeyAction) -> String {
+    let labels = keys.keys(action).iter().map(|key| key.label());
+    labels.collect::<Vec<_>>().join(", ")
+}
+
+/// The keys and what they do: those that edit the text, or the others.
+fn key_rows(keys: &Keymap, edits: bool) -> Vec<HelpRow> {
+    let all = KeyAction::ALL.iter().copied();
+    let wanted = all.filter(|action| action.edits() == edits && !keys.keys(*action).is_empty());
+    wanted.map(|action| HelpRow::new(labels(keys, action), action.about())).collect()
 }
 
 /// The command line that a row of a list stands for.
@@ -537,6 +637,7 @@ fn command_of(pick: &Pick) -> String {
         Pick::Prompt(seq) => format!("/revert {seq}, /fork {seq}"),
         Pick::Fork(seq) => format!("/fork {seq}"),
         Pick::Approval(id) => format!("`leftfold permission forget {id}` takes it back"),
+        Pick::Theme(name, _) => format!("/theme {}", name.name()),
     }
 }
 

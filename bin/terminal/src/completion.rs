@@ -3,21 +3,25 @@
 
 use std::ops::Range;
 
+use leftfold_config::KeyAction;
 use leftfold_view::clean::{clean_line, visible_line};
 use ratatui::text::Line;
 
-use crate::entered::Argument;
+use crate::entered::{Argument, BuiltinCommand, Group};
 use crate::file_search::{FoundFiles, ends_mention};
 use crate::fuzzy::Query;
 use crate::render::wrap::{clip, span, width, width_of};
 use crate::theme::Theme;
 
 /// Rows of the menu.
-const MAX_ROWS: usize = 8;
+const MAX_ROWS: usize = 12;
 /// Entries that are kept of a search.
 const KEPT: usize = 100;
 /// Columns of the screen for the names, if there are descriptions.
 const WIDEST_NAME: usize = 40;
+
+/// Columns of the screen from which on other names of commands are shown.
+const ALIAS_COLUMNS: usize = 60;
 
 /// Something to complete to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,31 @@ pub(crate) struct Command {
     /// The values that its argument can have, if they are known.
     pub(crate) arguments: Vec<Entry>,
     pub(crate) argument: Argument,
+    /// Its row, if it is one of the conversation.
+    pub(crate) builtin: Option<&'static BuiltinCommand>,
+}
+
+/// An entry of the menu, and what can follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Offer {
+    entry: Entry,
+    argument: Argument,
+    builtin: Option<&'static BuiltinCommand>,
+}
+
+impl Offer {
+    fn aliases(&self) -> &'static [&'static str] {
+        self.builtin.map_or(&[], |row| row.aliases)
+    }
+
+    fn group(&self) -> Group {
+        self.builtin.map_or(Group::Others, |row| row.group)
+    }
+
+    /// Whether this is what is written already.
+    fn is(&self, query: &str) -> bool {
+        self.entry.name == query || self.aliases().contains(&query)
+    }
 }
 
 /// The kind of word at the cursor.
@@ -91,8 +120,7 @@ pub(crate) struct Menu {
     before: String,
     mark: &'static str,
     query: String,
-    /// Each with what can follow it.
-    entries: Vec<(Entry, Argument)>,
+    entries: Vec<Offer>,
     selected: usize,
     /// Whether the user has selected it.
     is_moved: bool,
@@ -113,7 +141,7 @@ impl Menu {
         if self.closed.as_deref().is_some_and(|closed| !before.starts_with(closed)) {
             self.closed = None;
         }
-        let selected = self.entries.get(self.selected).map(|(entry, _)| entry.clone());
+        let selected = self.entries.get(self.selected).cloned();
         let same = self.before == before;
         let was_moved = self.is_moved;
         self.entries.clear();
@@ -127,18 +155,25 @@ impl Menu {
         match context {
             Context::Command(query) => {
                 self.mark = "/";
-                let entries = commands.iter().map(|command| (&command.entry, command.argument));
-                self.entries = found(query, entries);
+                let offers = commands.iter().map(|command| Offer {
+                    entry: command.entry.clone(),
+                    argument: command.argument,
+                    builtin: command.builtin,
+                });
+                self.entries = found(query, offers);
             }
             Context::Argument { command, query } => {
                 self.mark = "";
-                let command = commands.iter().find(|known| known.entry.name == command);
+                let is_named = |known: &&Command| known.entry.name == command;
+                let is_alias = |known: &&Command| {
+                    known.builtin.is_some_and(|row| row.aliases.contains(&command))
+                };
+                let named = commands.iter().find(is_named).or(commands.iter().find(is_alias));
                 let arguments =
-                    command.map(|command| command.arguments.as_slice()).unwrap_or_default();
-                self.entries =
-                    found(query, arguments.iter().map(|entry| (entry, Argument::Nothing)));
+                    named.map(|command| command.arguments.as_slice()).unwrap_or_default();
+                self.entries = found(query, offers_of(arguments, Argument::Nothing));
                 // nothing is left to complete
-                if matches!(self.entries.as_slice(), [(only, _)] if only.name == query) {
+                if matches!(self.entries.as_slice(), [only] if only.is(query)) {
                     self.entries.clear();
                 }
             }
@@ -146,21 +181,25 @@ impl Menu {
                 self.mark = "@";
                 // text goes on after a name
                 let follows = Argument::Required;
-                self.entries = found(query, mentions.iter().map(|entry| (entry, follows)));
-                let file = |path: &String| Entry { name: path.clone(), about: String::new() };
+                self.entries = found(query, offers_of(mentions, follows));
+                let file = |path: &String| Offer {
+                    entry: Entry { name: path.clone(), about: String::new() },
+                    argument: follows,
+                    builtin: None,
+                };
                 let mut paths: Vec<&String> = files.paths.iter().collect();
                 if files.query != query {
                     // of an earlier text: what does not fit this one is not offered
                     let hits = Query::new(query).search(&paths);
                     paths = hits.iter().map(|hit| paths[hit.index]).collect();
                 }
-                self.entries.extend(paths.into_iter().take(KEPT).map(|path| (file(path), follows)));
+                self.entries.extend(paths.into_iter().take(KEPT).map(file));
             }
         }
         if same
             && was_moved
             && let Some(selected) = selected
-            && let Some(place) = self.entries.iter().position(|(entry, _)| *entry == selected)
+            && let Some(place) = self.entries.iter().position(|offer| *offer == selected)
         {
             (self.selected, self.is_moved) = (place, true);
         }
@@ -194,7 +233,7 @@ impl Menu {
 
     /// The text that the selected entry replaces. After a folder its files can follow.
     pub(crate) fn replacement(&self) -> Option<Replacement> {
-        let (entry, argument) = self.entries.get(self.selected)?;
+        let Offer { entry, argument, .. } = self.entries.get(self.selected)?;
         let start = self.before.len() - self.query.len() - self.mark.len();
         let is_folder = self.mark == "@" && entry.name.ends_with('/');
         let blank = if is_folder || *argument == Argument::Nothing { "" } else { " " };
@@ -207,39 +246,74 @@ impl Menu {
 
     /// Whether Enter should choose rather than send: the text is not an entry already.
     pub(crate) fn is_partial(&self) -> bool {
-        let is_written = |(entry, _): &(Entry, Argument)| entry.name == self.query;
         let Some(selected) = self.entries.get(self.selected) else { return false };
-        !is_written(selected) && (self.is_moved || !self.entries.iter().any(is_written))
+        let is_written = || self.entries.iter().any(|offer| offer.is(&self.query));
+        !selected.is(&self.query) && (self.is_moved || !is_written())
     }
 
-    /// The menu in at most `height` lines, none wider than `columns`; none while it is closed.
-    pub(crate) fn lines(&self, columns: u16, height: u16, theme: &Theme) -> Vec<Line<'static>> {
+    /// The heading above an entry: its group begins there, and all commands are shown.
+    fn heading(&self, at: usize) -> Option<Group> {
+        let is_whole = self.mark == "/" && self.query.is_empty();
+        let group = self.entries.get(at).filter(|_| is_whole)?.group();
+        let before = at.checked_sub(1).map(|before| self.entries[before].group());
+        (before != Some(group)).then_some(group)
+    }
+
+    /// The menu in at most `height` lines, none wider than `columns`; none while it is closed. `key` names the key of an
+    /// action.
+    pub(crate) fn lines(
+        &self,
+        columns: u16,
+        height: u16,
+        theme: &Theme,
+        key: &dyn Fn(KeyAction) -> Option<String>,
+    ) -> Vec<Line<'static>> {
         let columns = usize::from(columns).max(1);
         let most = MAX_ROWS.min(usize::from(height));
-        let first = self.selected.saturating_sub(most / 2);
-        let first = first.min(self.entries.len().saturating_sub(most));
-        let shown = self.entries.iter().enumerate().skip(first).take(most);
-        let names: Vec<(usize, String, String)> = shown
-            .map(|(at, (entry, _))| {
-                let name = format!("{}{}", self.mark, visible_line(&entry.name));
-                (at, name, clean_line(&entry.about))
-            })
+        // a row is an entry, or else the heading of a group
+        let rows: Vec<Result<usize, Group>> = (0..self.entries.len())
+            .flat_map(|at| self.heading(at).map(Err).into_iter().chain([Ok(at)]))
             .collect();
-        let widest = names.iter().map(|(_, name, _)| width(name)).max().unwrap_or(0);
-        let has_about = names.iter().any(|(_, _, about)| !about.is_empty());
+        let place = rows.iter().position(|row| *row == Ok(self.selected)).unwrap_or(0);
+        let first = place.saturating_sub(most / 2).min(rows.len().saturating_sub(most));
+        let shown: Vec<_> = rows.into_iter().skip(first).take(most).collect();
+        let name =
+            |at: usize| format!("{}{}", self.mark, visible_line(&self.entries[at].entry.name));
+        // names of other agents stand beside the one that does it here
+        let aliases = |at: usize| match self.entries[at].aliases() {
+            [] => String::new(),
+            _ if columns < ALIAS_COLUMNS => String::new(),
+            aliases => format!("  {}", aliases.join(" ")),
+        };
+        let ats = || shown.iter().filter_map(|row| row.ok());
+        let widest = ats().map(|at| width(&name(at)) + width(&aliases(at))).max().unwrap_or(0);
+        let has_about = ats().any(|at| !self.entries[at].entry.about.is_empty());
         let name_columns = if has_about { widest.min(WIDEST_NAME) } else { widest };
         let mut query = Query::new(&self.query);
         let mut lines: Vec<Line<'static>> = Vec::new();
-        for (at, name, about) in names {
+        for row in &shown {
+            let at = match row {
+                Ok(at) => *at,
+                Err(group) => {
+                    let heading = [span("  ", theme.text), span(group.name(), theme.heading)];
+                    lines.push(Line::from(clip(&heading, columns)));
+                    continue;
+                }
+            };
             let is_selected = at == self.selected;
             let (mark, style) = if is_selected { ("> ", theme.accent) } else { ("  ", theme.text) };
+            let mut names = query.marked(&name(at), theme.text, theme.matched);
+            names.extend(query.marked(&aliases(at), theme.dim, theme.matched));
             let mut spans = vec![span(mark, style)];
-            spans.extend(clip(&query.marked(&name, theme.text, theme.matched), name_columns));
-            if !about.is_empty() {
+            spans.extend(clip(&names, name_columns));
+            let Offer { entry, builtin, .. } = &self.entries[at];
+            let label = builtin.and_then(|row| key(row.key?)).map(|label| format!(" · {label}"));
+            if !entry.about.is_empty() {
                 let used = width_of(&spans);
                 let blank = (name_columns + 4).saturating_sub(used);
                 spans.push(span(&" ".repeat(blank), theme.text));
-                spans.push(span(&about, theme.dim));
+                spans.push(span(&clean_line(&entry.about), theme.dim));
+                spans.extend(label.map(|label| span(&label, theme.accent)));
             }
             let mut spans = clip(&spans, columns);
             if is_selected {
@@ -249,7 +323,7 @@ impl Menu {
             }
             lines.push(Line::from(spans));
         }
-        let hidden = self.entries.len().saturating_sub(most);
+        let hidden = self.entries.len().saturating_sub(ats().count());
         if hidden > 0 && lines.len() < usize::from(height) {
             let more = span(&format!("  … {hidden} more"), theme.dim);
             lines.push(Line::from(clip(&[more], columns)));
@@ -258,23 +332,34 @@ impl Menu {
     }
 }
 
-/// The entries that match, those that begin with the query first.
-fn found<'a>(
-    query: &str,
-    entries: impl Iterator<Item = (&'a Entry, Argument)>,
-) -> Vec<(Entry, Argument)> {
-    let entries: Vec<(&Entry, Argument)> = entries.collect();
-    let names: Vec<&str> = entries.iter().map(|(entry, _)| entry.name.as_str()).collect();
-    let mut hits = Query::new(query).search(&names);
-    hits.sort_by_key(|hit| !names[hit.index].starts_with(query));
-    hits.truncate(KEPT);
-    let entry = |index: usize| (entries[index].0.clone(), entries[index].1);
-    hits.into_iter().map(|hit| entry(hit.index)).collect()
+fn offers_of(entries: &[Entry], argument: Argument) -> impl Iterator<Item = Offer> {
+    entries.iter().map(move |entry| Offer { entry: entry.clone(), argument, builtin: None })
+}
+
+/// The entries that match by a name, those that begin with the query first.
+fn found(query: &str, offers: impl Iterator<Item = Offer>) -> Vec<Offer> {
+    let offers: Vec<Offer> = offers.collect();
+    let names: Vec<(usize, &str)> = offers
+        .iter()
+        .enumerate()
+        .flat_map(|(at, offer)| {
+            let aliases = offer.aliases().iter().copied();
+            [offer.entry.name.as_str()].into_iter().chain(aliases).map(move |name| (at, name))
+        })
+        .collect();
+    let texts: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
+    let mut hits = Query::new(query).search(&texts);
+    hits.sort_by_key(|hit| !texts[hit.index].starts_with(query));
+    let mut is_known = vec![false; offers.len()];
+    let hits = hits.into_iter().map(|hit| names[hit.index].0);
+    let first = hits.filter(|at| !std::mem::replace(&mut is_known[*at], true));
+    first.take(KEPT).map(|at| offers[at].clone()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entered;
     use crate::render::tests::{assert_fits, marked, theme};
 
     fn entry(name: &str, about: &str) -> Entry {
@@ -286,6 +371,7 @@ mod tests {
             entry: entry(name, about),
             arguments: arguments.iter().map(|name| entry(name, "")).collect(),
             argument,
+            builtin: entered::builtin(name),
         };
         let models = ["anthropic/a", "openai/b"];
         vec![
@@ -294,6 +380,11 @@ mod tests {
             command("commit", "Write a commit", Argument::Required, &[]),
             command("exit", "Leave", Argument::Nothing, &[]),
         ]
+    }
+
+    fn lines(menu: &Menu, columns: u16, height: u16) -> Vec<Line<'static>> {
+        let key = |action| (action == KeyAction::Leave).then(|| "Ctrl-D".to_owned());
+        menu.lines(columns, height, &theme(), &key)
     }
 
     fn files(query: &str, paths: &[&str]) -> FoundFiles {
@@ -338,7 +429,10 @@ mod tests {
             ("/com", 0, 0..4, "/compact", true),
             ("/com", 1, 0..4, "/commit ", false),
             ("/com", -1, 0..4, "/commit ", false),
+            ("/qui", 0, 0..4, "/exit", true),
+            ("/summ", 0, 0..5, "/compact", true),
             ("/model op", 0, 7..9, "openai/b", true),
+            ("/models op", 0, 8..10, "openai/b", true),
             ("ö @exp", 0, 3..7, "@explore ", false),
             ("see @s", 1, 4..6, "@src/main.rs ", false),
             ("see @s", 0, 4..6, "@src/", false),
@@ -357,6 +451,7 @@ mod tests {
         // nothing is left to complete
         assert!(!menu("/model openai/b").is_open());
         assert!(menu("/model").is_open() && !menu("/model").is_partial());
+        assert!(menu("/quit").is_open() && !menu("/quit").is_partial());
         let mut closed = menu("/m");
         closed.close();
         assert!(!closed.is_open());
@@ -371,11 +466,24 @@ mod tests {
     #[test]
     fn entries_have_descriptions_and_fit() {
         assert_eq!(
-            marked(&menu("/com").lines(44, 20, &theme())),
+            marked(&lines(&menu("/com"), 44, 20)),
             [
                 "{selection:> }{selection:/}{selection:com}{selection:pact  }\
                  {selection:Replace the conversation with a…}",
                 "  /{matched:com}mit   {dim:Write a commit}",
+            ]
+        );
+        assert_eq!(
+            marked(&lines(&menu("/"), 60, 20)),
+            [
+                "  {heading:Model and agent}",
+                "{selection:> }{selection:/model}{selection:  models}{selection:       }\
+                 {selection:Use another model}",
+                "  /compact{dim:  summarize}  {dim:Replace the conversation with a summ…}",
+                "  {heading:Prompts and skills}",
+                "  /commit              {dim:Write a commit}",
+                "  {heading:Sessions}",
+                "  /exit{dim:  quit q}        {dim:Leave}{accent: · Ctrl-D}",
             ]
         );
         let mut many = Menu::default();
@@ -383,15 +491,15 @@ mod tests {
         let files = FoundFiles { paths, ..FoundFiles::default() };
         many.update("@", &[], &[], &files);
         many.move_by(-1);
-        let lines = marked(&many.lines(80, 20, &theme()));
-        assert_eq!(lines.len(), MAX_ROWS + 1);
-        assert!(lines[MAX_ROWS - 1].contains("\\x1b[31m49.rs"), "{lines:?}");
+        let shown = marked(&lines(&many, 80, 20));
+        assert_eq!(shown.len(), MAX_ROWS + 1);
+        assert!(shown[MAX_ROWS - 1].contains("\\x1b[31m49.rs"), "{shown:?}");
         for columns in 1..60 {
-            assert_fits(&many.lines(columns, 20, &theme()), columns);
-            assert_fits(&menu("/com").lines(columns, 20, &theme()), columns);
+            assert_fits(&lines(&many, columns, 20), columns);
+            assert_fits(&lines(&menu("/"), columns, 20), columns);
         }
         for height in 0..12 {
-            assert!(many.lines(40, height, &theme()).len() <= usize::from(height));
+            assert!(lines(&many, 40, height).len() <= usize::from(height));
         }
     }
 

@@ -268,10 +268,15 @@ impl Conversation {
 
     /// Uses these colours from now on.
     pub(super) fn use_theme(&mut self, name: ThemeName) {
+        let theme = self.theme_of(name);
+        self.app.blocks.take_theme(theme);
+    }
+
+    /// The colours of a theme on this terminal.
+    pub(super) fn theme_of(&self, name: ThemeName) -> Theme {
         let before = &self.app.blocks.look.theme;
         let hyperlinks = before.hyperlinks.clone();
-        let chosen = Theme::new(name, before.depth, self.background);
-        self.app.blocks.take_theme(Theme { hyperlinks, ..chosen });
+        Theme { hyperlinks, ..Theme::new(name, before.depth, self.background) }
     }
 
     /// Looks for what the text can be completed to, on other threads.
@@ -446,7 +451,7 @@ impl Conversation {
                 self.begin("sending the command", |job| Box::pin(job.shell(line)));
             }
             Entered::Builtin(builtin, argument, word)
-                if !builtin.yields || !self.has_project_command(word) =>
+                if !builtin.yields_to(word) || !self.has_project_command(word) =>
             {
                 self.run_builtin(builtin, argument);
             }
@@ -818,6 +823,18 @@ impl Conversation {
             Err(error) => self.app.hint = Some(format!("The editor cannot be started: {error}.")),
         }
         Ok(())
+    }
+
+    /// Runs this program on the terminal itself, so that the conversation sees nothing that is typed there. Whether it
+    /// has succeeded.
+    pub(super) fn run_on_terminal(&mut self, arguments: &[&str]) -> anyhow::Result<bool> {
+        let directory = &self.job.setup.turn_settings.directory;
+        let mut command = jobs::own_program(arguments, directory)?;
+        self.release_terminal();
+        let ran = tokio::task::block_in_place(|| command.status());
+        self.take_terminal()?;
+        self.choices_read = None;
+        Ok(ran?.success())
     }
 
     fn call_for_attention(&mut self) {

@@ -1,7 +1,9 @@
 //! Work that may take a while: prompts, commands and shell lines. One job runs at a time, beside the keys and the
 //! events, and tells the conversation what became of it.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
@@ -11,6 +13,7 @@ use leftfold_events::state::{Message, NoRevert, ReplyPart};
 use leftfold_events::{Seq, State, Time, fold};
 use leftfold_runtime::client::{self, Client};
 use leftfold_runtime::fork::{self, ForkRequest};
+use leftfold_runtime::local_servers;
 use leftfold_runtime::project::Project;
 use leftfold_runtime::remote::Remote;
 use leftfold_runtime::session_diff::{DiffRange, SessionDiff};
@@ -27,7 +30,7 @@ use leftfold_view::{ContextUse, Transcript};
 
 use super::BY;
 use super::attachments;
-use super::choices::{self, Pick, PromptsFor};
+use super::choices::{self, EarlierPrompt, Pick, PromptsFor};
 use super::link::Link;
 use super::picker::Picker;
 
@@ -54,7 +57,7 @@ pub(super) enum Done {
     Configured,
     /// A turn has begun, or the session is open.
     Accepted,
-    Prompts(Vec<(Seq, String)>, PromptsFor),
+    Prompts(Vec<EarlierPrompt>, PromptsFor),
     /// A list to choose from.
     Pick(Box<Picker<Pick>>),
     /// Text to show as it is.
@@ -116,6 +119,7 @@ pub(super) enum List {
     Variants,
     Sessions,
     Permissions,
+    Logins,
 }
 
 /// The start of the text for the model before a command line of the user.
@@ -283,7 +287,7 @@ impl Job {
             return Done::Prompts(Vec::new(), wanted);
         }
         match self.state().await {
-            Ok(state) => Done::Prompts(prompts(&state), wanted),
+            Ok(state) => Done::Prompts(earlier(&state), wanted),
             Err(error) => Done::Refused(format!("{error:#}")),
         }
     }
@@ -291,9 +295,14 @@ impl Job {
     /// Reads a list to choose from.
     pub(super) async fn list(self, list: List) -> Done {
         let Self { setup, overrides, place, .. } = self;
+        let served = match list {
+            List::Logins => local_servers::models().await,
+            _ => Vec::new(),
+        };
         let read = blocking(move || match list {
             List::Agents => choices::agents(&setup),
             List::Models => choices::models(&setup),
+            List::Logins => choices::logins(&setup, &served),
             List::Variants => choices::variants(&setup),
             List::Permissions => choices::permissions(&setup, &overrides),
             List::Sessions => {
@@ -420,17 +429,18 @@ impl Job {
     }
 
     /// Runs a command of this program about the session, and shows its output or else `done`.
+    pub(super) async fn program_about(self, arguments: Vec<String>, done: String) -> Done {
+        match (&self.link.client, arguments.first()) {
+            (None, Some(name)) => Done::Refused(format!("/{name}: {BEGUN}")),
+            _ => self.program(arguments, done).await,
+        }
+    }
+
+    /// Runs a command of this program, and shows its output or else `done`.
     pub(super) async fn program(self, arguments: Vec<String>, done: String) -> Done {
         let name = format!("/{}", arguments.first().map(String::as_str).unwrap_or_default());
-        if self.link.client.is_none() {
-            return Done::Refused(format!("{name}: {BEGUN}"));
-        }
         let directory = self.setup.turn_settings.directory.clone();
-        let run = move || {
-            let mut command = Command::new(std::env::current_exe()?);
-            command.args(&arguments).current_dir(directory).stdin(Stdio::null());
-            Ok(command.output()?)
-        };
+        let run = move || Ok(own_program(&arguments, &directory)?.stdin(Stdio::null()).output()?);
         match blocking(run).await {
             Ok(ran) if ran.status.success() => {
                 let text = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
@@ -451,7 +461,20 @@ impl Job {
             return Done::Refused(BEGUN.to_owned());
         }
         let place = self.place;
-        match blocking(move || SessionDiff::read(&place, range)).await {
+        let read = move || {
+            let mut diff = SessionDiff::read(&place, range)?;
+            if range == DiffRange::LastTurn && diff.files.is_empty() {
+                let of_session = SessionDiff::read(&place, DiffRange::Session)?;
+                if !of_session.files.is_empty() {
+                    diff = of_session;
+                    let said =
+                        "the last turn has changed no file: these are the changes of the session";
+                    diff.notes.insert(0, said.to_owned());
+                }
+            }
+            Ok(diff)
+        };
+        match blocking(read).await {
             Ok(diff) => Done::Diff(Box::new(diff), ""),
             Err(error) => Done::Refused(format!("{error:#}")),
         }
@@ -493,6 +516,16 @@ impl Job {
         self.link.client()?.takes(&self.overrides.options())?;
         Ok(head)
     }
+}
+
+/// A call of this program itself.
+pub(super) fn own_program<S: AsRef<OsStr>>(
+    arguments: &[S],
+    directory: &Path,
+) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(arguments).current_dir(directory);
+    Ok(command)
 }
 
 /// The image of the clipboard.
@@ -552,6 +585,20 @@ fn prompts(state: &State) -> Vec<(Seq, String)> {
         Message::Assistant(_) | Message::Summary { .. } | Message::Note { .. } => None,
     };
     state.messages.iter().rev().filter_map(prompt).collect()
+}
+
+/// These prompts with the files that were changed after each and before the next one.
+fn earlier(state: &State) -> Vec<EarlierPrompt> {
+    let mut end = Seq::MAX;
+    let mut changed = |seq: Seq| {
+        let steps = state.files.changes.iter().filter(|it| (seq..end).contains(&it.step));
+        let files: BTreeSet<&String> =
+            steps.flat_map(|step| &step.files).map(|file| &file.path).collect();
+        end = seq;
+        files.into_iter().cloned().collect()
+    };
+    let prompts = prompts(state).into_iter();
+    prompts.map(|(seq, text)| EarlierPrompt { seq, text, files: changed(seq) }).collect()
 }
 
 /// The prompts that a revert hides, the first one first, once the event `end` is in the log: the state may be ahead of

@@ -20,7 +20,9 @@ use unicode_width::UnicodeWidthStr;
 use super::app::{App, Asked, Entry, is_editable};
 use super::blocks::{span, tokens};
 use super::calls::{CallBlock, elapsed, todo_line};
+use super::choices::Pick;
 use super::choosing::DIGITS;
+use super::render;
 use super::render::wrap::{clip as clip_spans, width_of};
 
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -271,14 +273,22 @@ impl App {
         let look = &self.blocks.look;
         let most = height.saturating_sub(1).clamp(1, LONGEST_PICKER);
         let size = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        Some(self.picker.as_ref()?.lines(size(look.width), size(most), &look.theme))
+        let picker = self.picker.as_ref()?;
+        let Some(Pick::Theme(_, theme)) = picker.selected().map(|row| &row.value) else {
+            return Some(picker.lines(size(look.width), size(most), &look.theme));
+        };
+        // a theme shows itself while it is selected
+        let mut lines = picker.lines(size(look.width), size(most), theme);
+        let room = height.saturating_sub(1 + lines.len());
+        lines.extend(render::sample(look.columns(), theme).into_iter().take(room));
+        Some(lines)
     }
 
     /// The rows of the menu.
     fn menu_rows(&self, most: usize) -> Vec<Line<'static>> {
         let look = &self.blocks.look;
         let size = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        self.menu.lines(size(look.width), size(most), &look.theme)
+        self.menu.lines(size(look.width), size(most), &look.theme, &|action| look.key(action))
     }
 
     /// The prompts that wait.

@@ -43,6 +43,8 @@ pub(crate) enum Picked<T> {
 #[derive(Debug)]
 pub(crate) struct Picker<T> {
     title: String,
+    /// The headings of the columns; none, or as many as the cells of a row.
+    heads: Vec<String>,
     rows: Vec<Row<T>>,
     /// The searchable text of each row.
     texts: Vec<String>,
@@ -59,6 +61,7 @@ impl<T: Clone> Picker<T> {
     pub(crate) fn new(title: &str, rows: Vec<Row<T>>, selected: usize) -> Self {
         let mut picker = Self {
             title: title.to_owned(),
+            heads: Vec::new(),
             rows: Vec::new(),
             texts: Vec::new(),
             query: String::new(),
@@ -69,6 +72,11 @@ impl<T: Clone> Picker<T> {
         picker.set_rows(rows);
         picker.selected = selected.min(picker.found.len().saturating_sub(1));
         picker
+    }
+
+    /// A list whose columns have headings.
+    pub(crate) fn headed<const N: usize>(self, heads: [&str; N]) -> Self {
+        Self { heads: heads.map(str::to_owned).into(), ..self }
     }
 
     /// A list whose rows can be removed with Delete.
@@ -175,12 +183,13 @@ impl<T: Clone> Picker<T> {
         let foot = Line::from(clip(&[span(keys, theme.dim)], width));
         let preview = self.preview(width, theme);
         let has_foot = height >= 3;
-        let room = height - 1 - usize::from(has_foot);
+        let has_heads = height >= 5 && !self.heads.is_empty() && !self.found.is_empty();
+        let room = height - 1 - usize::from(has_foot) - usize::from(has_heads);
         // A third of the room at most is taken from the list.
         let spare = room.saturating_sub(self.found.len().max(1));
         let preview_shown = preview.len().min(spare.max(room / 3));
         let rows_shown = room - preview_shown;
-        lines.extend(self.rows_at(rows_shown, width, theme));
+        lines.extend(self.rows_at(rows_shown, has_heads, width, theme));
         lines.extend(preview.into_iter().take(preview_shown));
         if has_foot {
             lines.push(foot);
@@ -219,8 +228,14 @@ impl<T: Clone> Picker<T> {
         Line::from(clip(&head, width))
     }
 
-    /// The rows around the selected one.
-    fn rows_at(&self, count: usize, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+    /// The rows around the selected one, and the headings above them.
+    fn rows_at(
+        &self,
+        count: usize,
+        has_heads: bool,
+        width: usize,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
         if self.found.is_empty() {
             let text = if self.rows.is_empty() { "  nothing to choose from" } else { "  no match" };
             let line = Line::from(clip(&[span(text, theme.dim)], width));
@@ -229,7 +244,7 @@ impl<T: Clone> Picker<T> {
         let first = self.selected.saturating_sub(count / 2);
         let first = first.min(self.found.len().saturating_sub(count));
         let shown: Vec<usize> = self.found.iter().copied().skip(first).take(count).collect();
-        let columns = self.columns(&shown, width.saturating_sub(2));
+        let columns = self.columns(&shown, has_heads, width.saturating_sub(2));
         let mut query = Query::new(&self.query);
         let line = |(place, index): (usize, usize)| {
             let is_selected = first + place == self.selected;
@@ -251,15 +266,24 @@ impl<T: Clone> Picker<T> {
             }
             Line::from(spans)
         };
-        shown.iter().copied().enumerate().map(line).collect()
+        let mut heads = vec![span("  ", theme.dim)];
+        for (head, columns) in self.heads.iter().zip(&columns) {
+            let text = clip(&[span(head, theme.dim)], *columns);
+            let blank = columns.saturating_sub(width_of(&text));
+            heads.extend(text);
+            heads.push(Span::raw(" ".repeat(blank + GAP)));
+        }
+        let heads = has_heads.then(|| Line::from(clip(&heads, width)));
+        heads.into_iter().chain(shown.iter().copied().enumerate().map(line)).collect()
     }
 
     /// The columns of the screen for each cell: what the shown rows need, less for the name if there is
     /// no room, and nothing for the last cells that do not fit at all.
-    fn columns(&self, shown: &[usize], width: usize) -> Vec<usize> {
+    fn columns(&self, shown: &[usize], has_heads: bool, width: usize) -> Vec<usize> {
         let cells = shown.iter().map(|index| self.rows[*index].cells.len()).max().unwrap_or(0);
         let widest = |cell: usize| {
             let widths = shown.iter().filter_map(|index| self.rows[*index].cells.get(cell));
+            let widths = widths.chain(self.heads.get(cell).filter(|_| has_heads));
             widths.map(|text| crate::render::wrap::width(text)).max().unwrap_or(0)
         };
         let mut columns: Vec<usize> = (0..cells).map(widest).collect();
@@ -356,6 +380,16 @@ mod tests {
                 "{dim:Enter choose · Esc close}",
             ]
         );
+        let mut headed = self::picker().headed(["", "context", "in / out"]);
+        headed.paste("cl");
+        assert_eq!(
+            marked(&headed.lines(60, 10, &theme()))[1..3],
+            [
+                "{dim:  }                  {dim:context}  {dim:in / out}",
+                "{selection:> }{selection:anthropic/}{selection:cl}{selection:aude}{selection:  }\
+                 {selection:200k}{selection:     }{selection:$3 / $15}",
+            ]
+        );
         picker.paste("zzz");
         assert_eq!(marked(&picker.lines(60, 10, &theme()))[1], "{dim:  no match}");
     }
@@ -376,9 +410,11 @@ mod tests {
     fn a_list_fits_every_screen() {
         for width in 1..70 {
             for height in 1..12 {
-                let lines = picker().lines(width, height, &theme());
-                assert!(lines.len() <= usize::from(height), "{width}x{height}");
-                crate::render::tests::assert_fits(&lines, width);
+                let headed = picker().headed(["", "context", "price"]);
+                for lines in [&picker(), &headed].map(|it| it.lines(width, height, &theme())) {
+                    assert!(lines.len() <= usize::from(height), "{width}x{height}");
+                    crate::render::tests::assert_fits(&lines, width);
+                }
             }
         }
         let narrow = marked(&picker().lines(14, 5, &theme()));

@@ -157,11 +157,11 @@ struct Paint {
 }
 
 const RED: Paint = Paint { light: 0xb3_1d28, dark: 0xf4_7067, palette: Color::Red };
-const GREEN: Paint = Paint { light: 0x1a_7f37, dark: 0x6b_c46d, palette: Color::Green };
+const GREEN: Paint = Paint { light: 0x11_6329, dark: 0x6b_c46d, palette: Color::Green };
 const YELLOW: Paint = Paint { light: 0x8a_5a00, dark: 0xe0_b25c, palette: Color::Yellow };
 const BLUE: Paint = Paint { light: 0x05_50ae, dark: 0x6c_b6ff, palette: Color::Blue };
 const CYAN: Paint = Paint { light: 0x0b_6e7f, dark: 0x5c_c8d7, palette: Color::Cyan };
-const MAGENTA: Paint = Paint { light: 0x82_50df, dark: 0xc7_9bf0, palette: Color::Magenta };
+const MAGENTA: Paint = Paint { light: 0x6f_42c1, dark: 0xc7_9bf0, palette: Color::Magenta };
 const GREY: Paint = Paint { light: 0x65_6d76, dark: 0x8b_949e, palette: Color::Reset };
 
 /// A quiet background in each palette, as a colour and as one of the 256. The nearest of those would be grey.
@@ -174,7 +174,7 @@ struct Ground {
 const RED_ROW: Ground = Ground { light: (0xfd_ecea, 224), dark: (0x38_1a1d, 52) };
 const GREEN_ROW: Ground = Ground { light: (0xe4_f7e8, 194), dark: (0x15_2e1d, 22) };
 const RED_WORD: Ground = Ground { light: (0xfb_c9c5, 217), dark: (0x6e_282c, 88) };
-const GREEN_WORD: Ground = Ground { light: (0xb4_ebc0, 157), dark: (0x23_5c37, 28) };
+const GREEN_WORD: Ground = Ground { light: (0xb4_ebc0, 157), dark: (0x1c_4a2a, 22) };
 const PROMPT_ROW: Ground = Ground { light: (0xea_eef2, 254), dark: (0x2a_2f38, 236) };
 /// Text on a dark background.
 const PALE: Paint = Paint { light: 0xd0_d7de, dark: 0xd0_d7de, palette: Color::Gray };
@@ -184,24 +184,35 @@ const PALE: Paint = Paint { light: 0xd0_d7de, dark: 0xd0_d7de, palette: Color::G
 struct Palette {
     depth: ColorDepth,
     background: Option<Background>,
+    /// Whether texts are nearer to black or white, and grounds nearer to the background.
+    is_high_contrast: bool,
 }
 
 impl Palette {
     fn color(self, paint: Paint) -> Option<Color> {
         let rgb = match self.background {
-            Some(Background::Light) => paint.light,
-            Some(Background::Dark) => paint.dark,
+            Some(Background::Light) => self.contrasted(paint.light, 0),
+            Some(Background::Dark) => self.contrasted(paint.dark, 255),
             None => return self.has_colors().then_some(paint.palette),
         };
         match self.depth {
             ColorDepth::Plain | ColorDepth::Monochrome => None,
             ColorDepth::Ansi16 => Some(paint.palette),
             ColorDepth::Ansi256 => Some(Color::Indexed(nearest_of_256(rgb))),
-            ColorDepth::TrueColor => {
-                let [_, red, green, blue] = rgb.to_be_bytes();
-                Some(Color::Rgb(red, green, blue))
-            }
+            ColorDepth::TrueColor => Some(true_color(rgb)),
         }
+    }
+
+    /// For high contrast, a colour that is nearer to black (0) or white (255).
+    fn contrasted(self, rgb: u32, end: u32) -> u32 {
+        const PERCENT: u32 = 45;
+        if !self.is_high_contrast {
+            return rgb;
+        }
+        let mixed = |part| (u32::from(part) * (100 - PERCENT) + end * PERCENT) / 100;
+        let [_, red, green, blue] =
+            rgb.to_be_bytes().map(|part| u8::try_from(mixed(part)).unwrap_or(u8::MAX));
+        u32::from_be_bytes([0, red, green, blue])
     }
 
     fn has_colors(self) -> bool {
@@ -222,6 +233,8 @@ impl Palette {
     fn dim(self) -> Style {
         if self.background.is_some() && self.depth >= ColorDepth::Ansi256 {
             self.foreground(GREY)
+        } else if self.is_high_contrast {
+            Style::new()
         } else {
             self.with(Style::new(), Modifier::DIM)
         }
@@ -229,13 +242,12 @@ impl Palette {
 
     /// A quiet background, if the terminal has shades.
     fn ground(self, ground: Ground) -> Option<Style> {
-        let (rgb, index) = match self.background {
-            Some(Background::Light) => ground.light,
-            Some(Background::Dark) | None => ground.dark,
+        let ((rgb, index), end) = match self.background {
+            Some(Background::Light) => (ground.light, 255),
+            Some(Background::Dark) | None => (ground.dark, 0),
         };
-        let [_, red, green, blue] = rgb.to_be_bytes();
         match self.depth {
-            ColorDepth::TrueColor => Some(Style::new().bg(Color::Rgb(red, green, blue))),
+            ColorDepth::TrueColor => Some(Style::new().bg(true_color(self.contrasted(rgb, end)))),
             ColorDepth::Ansi256 => Some(Style::new().bg(Color::Indexed(index))),
             ColorDepth::Ansi16 | ColorDepth::Monochrome | ColorDepth::Plain => None,
         }
@@ -255,9 +267,24 @@ impl Palette {
         Self { background: self.background.or(Some(Background::Dark)), ..self }
     }
 
-    /// The changed words of a line.
+    /// The changed words of a line. Of the 256 colours, few can be the ground of a text, so there they are bold too.
     fn word(self, line: Style, ground: Ground) -> Style {
-        self.ground(ground).unwrap_or_else(|| self.with(line, Modifier::BOLD))
+        match self.ground(ground) {
+            Some(word) if self.depth == ColorDepth::TrueColor => word,
+            Some(word) => self.with(word, Modifier::BOLD),
+            None => self.with(line, Modifier::BOLD),
+        }
+    }
+
+    /// For code on the row of a changed line.
+    fn changed_syntax(self) -> CodeTheme {
+        let syntax = self.on_ground().syntax();
+        let text = if self.background.is_none() {
+            self.on_ground().foreground(PALE)
+        } else {
+            Style::new()
+        };
+        CodeTheme { comment: self.with(text, Modifier::ITALIC), ..syntax }
     }
 
     fn syntax(self) -> CodeTheme {
@@ -276,12 +303,14 @@ impl Palette {
 impl Theme {
     /// `background` is what the terminal reports, if it does.
     pub(crate) fn new(name: ThemeName, depth: ColorDepth, background: Option<Background>) -> Self {
-        let background = match name {
-            ThemeName::Auto => background,
-            ThemeName::Light => Some(Background::Light),
-            ThemeName::Dark => Some(Background::Dark),
+        let (background, is_high_contrast) = match name {
+            ThemeName::Auto => (background, false),
+            ThemeName::Light => (Some(Background::Light), false),
+            ThemeName::Dark => (Some(Background::Dark), false),
+            ThemeName::HighContrastLight => (Some(Background::Light), true),
+            ThemeName::HighContrastDark => (Some(Background::Dark), true),
         };
-        let palette = Palette { depth, background };
+        let palette = Palette { depth, background, is_high_contrast };
         let color = |paint| palette.foreground(paint);
         let bold = |style| palette.with(style, Modifier::BOLD);
         Self {
@@ -299,7 +328,7 @@ impl Theme {
             removed_word: palette.word(color(RED), RED_WORD),
             added_row: palette.row(GREEN_ROW).unwrap_or_default(),
             removed_row: palette.row(RED_ROW).unwrap_or_default(),
-            changed_syntax: palette.on_ground().syntax(),
+            changed_syntax: palette.changed_syntax(),
             prompt: palette
                 .row(PROMPT_ROW)
                 .unwrap_or_else(|| palette.with(Style::new(), Modifier::REVERSED)),
@@ -361,6 +390,11 @@ fn has_hyperlinks(env: impl Fn(&str) -> Option<String>) -> bool {
         || at_least("VTE_VERSION", 5000)
         || at_least("KONSOLE_VERSION", 201_200)
         || ["KITTY_WINDOW_ID", "WT_SESSION", "DOMTERM"].iter().any(|name| env(name).is_some())
+}
+
+fn true_color(rgb: u32) -> Color {
+    let [_, red, green, blue] = rgb.to_be_bytes();
+    Color::Rgb(red, green, blue)
 }
 
 /// The nearest colour of the cube and the grey ramp of the 256 colours.
@@ -493,6 +527,76 @@ mod tests {
         assert_eq!((few.added_row, few.prompt.bg), (Style::new(), None));
         let dark = Theme::new(ThemeName::Dark, ColorDepth::TrueColor, None);
         assert_eq!(dark.added.fg, Some(Color::Rgb(0x6b, 0xc4, 0x6d)));
+    }
+
+    /// The relative luminance of a colour, as WCAG 2 defines it.
+    fn luminance(rgb: u32) -> f64 {
+        let [_, red, green, blue] = rgb.to_be_bytes().map(|part| {
+            let share = f64::from(part) / 255.0;
+            if share <= 0.03928 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        });
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    /// The contrast of two colours, as WCAG 2 defines it.
+    fn contrast(one: u32, other: u32) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    fn rgb(color: Color) -> u32 {
+        let join = |[red, green, blue]: [u8; 3]| u32::from_be_bytes([0, red, green, blue]);
+        let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
+        match color {
+            Color::Rgb(red, green, blue) => join([red, green, blue]),
+            Color::Indexed(grey @ 232..) => join([8 + 10 * (grey - 232); 3]),
+            Color::Indexed(index) => {
+                let index = index - 16;
+                join([index / 36, index / 6 % 6, index % 6].map(level))
+            }
+            other => panic!("{other} has no fixed value"),
+        }
+    }
+
+    #[test]
+    fn every_text_can_be_read_on_its_background() {
+        for (name, backgrounds, text, quiet) in [
+            (ThemeName::Light, [0xff_ffff, 0xfd_f6e3], 4.5, 3.0),
+            (ThemeName::Dark, [0, 0x28_2c34], 4.5, 3.0),
+            (ThemeName::HighContrastLight, [0xff_ffff, 0xfd_f6e3], 6.0, 7.0),
+            (ThemeName::HighContrastDark, [0, 0x28_2c34], 7.0, 7.0),
+        ] {
+            for depth in [ColorDepth::Ansi256, ColorDepth::TrueColor] {
+                let theme = Theme::new(name, depth, None);
+                let CodeTheme { comment, keyword, string, number, function, name: of_type } =
+                    theme.syntax;
+                let quiets = [theme.dim, theme.quote, theme.marker, theme.line_number, comment]
+                    .map(|it| (it, quiet));
+                let texts = [
+                    theme.heading, theme.code, theme.link, theme.added, theme.removed, theme.error,
+                    theme.warning, theme.success, theme.accent, theme.matched, keyword, string,
+                    number, function, of_type,
+                ];
+                let check = |style: Style, background, least| {
+                    let found = contrast(rgb(style.fg.unwrap()), background);
+                    let shown = format!("{name:?}, {depth:?}, {style:?} on {background:06x}");
+                    assert!(found >= least, "{shown}: {found:.2} is less than {least}");
+                };
+                for (style, least) in texts.map(|it| (it, text)).into_iter().chain(quiets) {
+                    backgrounds.iter().for_each(|background| check(style, *background, least));
+                }
+                let CodeTheme { comment, keyword, string, number, function, name: of_type } =
+                    theme.changed_syntax;
+                assert_eq!(comment.fg, None);
+                let grounds =
+                    [theme.added_row, theme.added_word, theme.removed_row, theme.removed_word];
+                for ground in grounds.map(|it| rgb(it.bg.unwrap())) {
+                    for style in [keyword, string, number, function, of_type] {
+                        check(style, ground, quiet);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

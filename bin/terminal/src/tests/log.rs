@@ -152,6 +152,10 @@ impl Log {
 
     pub(super) fn ended(&mut self, reason: EndReason, error: Option<&str>) {
         let usage = Usage { input: 1_200, output: 30, cache_read: 5_000, ..Usage::default() };
+        self.ended_after(usage, reason, error);
+    }
+
+    pub(super) fn ended_after(&mut self, usage: Usage, reason: EndReason, error: Option<&str>) {
         self.add(
             None,
             Turn::Ended(Box::new(Ended {

@@ -6,6 +6,7 @@ mod screens;
 mod typist;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::io::Write;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,22 +21,23 @@ use proptest::prelude::*;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Rect, Size};
-use ratatui::style::Modifier;
+use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
 use serde_json::json;
 
 use self::log::{Log, look};
 use super::app::{Action, App, Entry, Leaving};
 use super::blocks::Blocks;
-use super::choices::{self, Choices, PromptsFor};
+use super::choices::{self, Choices, EarlierPrompt, Pick, PromptsFor};
 use super::completion;
 use super::file_search::FoundFiles;
 use super::key_parser::Input;
 use super::keys::Batch;
 use super::live::Live;
+use super::picker::Picker;
 use super::prompt_history::PromptHistory;
 use super::surface::Surface;
-use super::theme::ThemeName;
+use super::theme::{ColorDepth, Theme, ThemeName};
 
 #[test]
 fn calls_and_how_they_end() {
@@ -87,6 +89,14 @@ error: out of ideas
 6,200 in (5,000 cached) · 30 out · $0.0123 · 31 s
 "
     );
+}
+
+#[test]
+fn a_prompt_without_an_answer_goes_along_with_the_next_one() {
+    let mut log = Log::default();
+    log.prompted("go", "terminal");
+    log.ended_after(Usage::default(), EndReason::Error, Some("no key"));
+    assert!(log.shown(79).contains("error: no key\n  The prompt goes along with your next one"));
 }
 
 #[test]
@@ -483,10 +493,16 @@ fn escape_goes_back_only_if_it_is_pressed_twice_at_rest() {
     assert!(press(&mut app, "⎋", now).is_empty());
     assert!(press(&mut app, "⎋", later).is_empty());
     assert!(matches!(press(&mut app, "⎋", later)[..], [Action::ListPrompts]));
-    let prompts = [(9, "second".to_owned()), (2, "first".to_owned())];
+    let prompt = |seq, text: &str, files: &[&str]| EarlierPrompt {
+        seq,
+        text: text.to_owned(),
+        files: files.iter().map(|&file| file.to_owned()).collect(),
+    };
+    let prompts = [prompt(9, "second", &[]), prompt(2, "first", &["src/a.rs", "b.rs", "c.rs"])];
     app.choose_prompt(&prompts, PromptsFor::Any);
     let rows = live(&mut app, Time::default());
-    assert!(rows.iter().any(|row| row.starts_with("> second")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.starts_with("> second  no files changed")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.starts_with("  first   a.rs and 2 more")), "{rows:?}");
     assert!(press(&mut app, "↓\n", now).is_empty());
     let rows = live(&mut app, Time::default());
     assert!(rows.iter().any(|row| row.starts_with("> take it back")), "{rows:?}");
@@ -499,6 +515,10 @@ fn escape_goes_back_only_if_it_is_pressed_twice_at_rest() {
     app.choose_prompt(&prompts, PromptsFor::Any);
     press(&mut app, "⎋draft", now);
     assert_eq!(app.composer.text(), "draft");
+}
+
+fn themes() -> Picker<Pick> {
+    choices::themes(ThemeName::Auto, |name| Theme::new(name, ColorDepth::TrueColor, None))
 }
 
 /// An app without a session.
@@ -667,15 +687,36 @@ fn files_and_agents_are_completed_after_an_at_sign() {
 fn a_list_closes_when_a_question_appears() {
     let now = Instant::now();
     let (_, mut app, _) = asking();
-    app.pick(choices::themes(ThemeName::Auto));
+    app.pick(themes());
     assert!(live(&mut app, Time::default()).concat().contains("> auto"));
     show(&mut app, now);
     assert!(app.picker.is_none());
     let late = now + Duration::from_secs(1);
     // and none opens beside it
-    app.pick(choices::themes(ThemeName::Auto));
+    app.pick(themes());
     assert!(app.picker.is_none());
     assert_eq!(answers(&press(&mut app, "o", late)), [Answer::Once]);
+}
+
+#[test]
+fn a_theme_shows_itself_while_it_is_selected() {
+    let now = Instant::now();
+    let mut app = fresh();
+    app.pick(themes());
+    let shown = |app: &mut App, key: &str| {
+        press(app, key, now);
+        let live = app.live(24, now, Time::default());
+        let text = live.rows.content.iter().map(Cell::symbol).collect::<String>();
+        assert!(text.contains("radius.powi(2) * PI"), "{text}");
+        let style = |cell: &Cell| cell.style().fg.filter(|fg| matches!(fg, Color::Rgb(..)));
+        live.rows.content.iter().filter_map(style).collect::<HashSet<Color>>()
+    };
+    let light = shown(&mut app, "↓");
+    let dark = shown(&mut app, "↓");
+    assert!(light.len() > 4 && light.is_disjoint(&dark), "{light:?} {dark:?}");
+    let bright = shown(&mut app, "↓");
+    assert!(bright.is_disjoint(&light), "{bright:?}");
+    assert_eq!(submitted(&press(&mut app, "\n", now)), ["/theme high-contrast-light"]);
 }
 
 #[test]
@@ -1036,7 +1077,7 @@ proptest! {
                     Vec::new()
                 }
                 18 => {
-                    app.pick(choices::themes(ThemeName::Auto));
+                    app.pick(themes());
                     Vec::new()
                 }
                 _ => app.next_prompt().into_iter().collect(),
