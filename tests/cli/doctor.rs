@@ -238,8 +238,8 @@ fn what_somebody_elses_project_would_have_done_is_told_and_not_done() {
         "it puts ~/.ssh/id_rsa into every prompt",
         "it puts ../../b.md into every prompt",
         "it puts the page https://page.example/?key=*** into every prompt",
-        "`tools` of the project is left out: it allows",
-        "`agent.build.permission` of the project is left out: it allows",
+        "`tools` of the project counts only where it is stricter than your own rules, and the rest is left out: it allows",
+        "`agent.build.permission` of the project counts only where it is stricter than your own rules, and the rest is left out: it allows",
         "it runs shell lines when you type `/go`",
     ] {
         let finding = about(&found, "settings", part);

@@ -87,7 +87,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, without the ways to go on.
+    /// The problem without the ways to solve it: its first line.
     pub fn brief(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_owned()
     }
@@ -138,7 +138,7 @@ fn lines(errors: &[Error]) -> String {
     errors.iter().map(Error::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// What to do without a model: one way a line.
+/// The ways to get a model, one a line.
 fn no_model(listed: &[String], untrusted: &[SettingPlace]) -> String {
     if let Some(place) = untrusted.first() {
         return format!(

@@ -158,8 +158,8 @@ fn first_error(root: &Node, known: &KnownProviders) -> Option<Error> {
     }
 }
 
-/// Every error in the settings of a source, of which the first one is known: what is wrong is taken out, and the rest is
-/// read again.
+/// Every error in the settings of a source, of which the first one is known. Takes out each wrong value and reads the rest
+/// again.
 fn all_errors(root: &Node, known: &KnownProviders, first: Error) -> Error {
     let (mut rest, mut errors) = (root.clone(), Vec::new());
     // a value that lacks what was taken out may be wrong only because of that

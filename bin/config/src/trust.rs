@@ -37,7 +37,7 @@ pub struct TrustItem {
 }
 
 impl TrustItem {
-    /// What becomes of it without trust, in words that follow its key.
+    /// Its standing without trust, in words that follow its key.
     pub fn without_trust(&self) -> &'static str {
         match self.in_part {
             true => {

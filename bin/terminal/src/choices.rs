@@ -290,8 +290,10 @@ pub(super) fn models(setup: &SessionSetup) -> anyhow::Result<Picker<Pick>> {
     let place = place_of(&models, |model| model.name == current);
     let another = Row {
         value: Pick::Run("/login".to_owned()),
-        cells: vec!["another provider…".to_owned()],
-        preview: vec!["sign in, store a key, or use a server on this machine".to_owned()],
+        cells: vec!["another…".to_owned()],
+        preview: vec![
+            "of another provider: sign in, store a key, or use a server on this machine".to_owned(),
+        ],
     };
     let rows = models.iter().map(row).chain([another]).collect();
     let heads = ["", "context / answer", "in / out for 1M tokens", "abilities"];

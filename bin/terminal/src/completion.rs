@@ -60,7 +60,7 @@ impl Offer {
     }
 
     /// Whether this is what is written already.
-    fn is(&self, query: &str) -> bool {
+    fn has_name(&self, query: &str) -> bool {
         self.entry.name == query || self.aliases().contains(&query)
     }
 }
@@ -173,7 +173,7 @@ impl Menu {
                     named.map(|command| command.arguments.as_slice()).unwrap_or_default();
                 self.entries = found(query, offers_of(arguments, Argument::Nothing));
                 // nothing is left to complete
-                if matches!(self.entries.as_slice(), [only] if only.is(query)) {
+                if matches!(self.entries.as_slice(), [only] if only.has_name(query)) {
                     self.entries.clear();
                 }
             }
@@ -247,8 +247,8 @@ impl Menu {
     /// Whether Enter should choose rather than send: the text is not an entry already.
     pub(crate) fn is_partial(&self) -> bool {
         let Some(selected) = self.entries.get(self.selected) else { return false };
-        let is_written = || self.entries.iter().any(|offer| offer.is(&self.query));
-        !selected.is(&self.query) && (self.is_moved || !is_written())
+        let is_written = || self.entries.iter().any(|offer| offer.has_name(&self.query));
+        !selected.has_name(&self.query) && (self.is_moved || !is_written())
     }
 
     /// The heading above an entry: its group begins there, and all commands are shown.

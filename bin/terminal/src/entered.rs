@@ -107,7 +107,8 @@ pub(super) struct BuiltinCommand {
     pub(super) usage: &'static str,
     pub(super) about: &'static str,
     pub(super) needs: Needs,
-    /// A command of the project with this name comes first. With the name of an alias, it always does.
+    /// A command of the project with this name comes first. With the name of an alias, it does so too, except for
+    /// `exit`.
     pub(super) yields: bool,
     /// It only prints, and its line is shown above what it prints.
     pub(super) reports: bool,
@@ -302,7 +303,7 @@ pub(super) fn builtin(name: &str) -> Option<&'static BuiltinCommand> {
     BUILTIN_COMMANDS.iter().find(is_named)
 }
 
-/// The form of a line that is kept for later. What follows `/login` may be a key that somebody has typed there.
+/// The part of a line that is kept for later. The words after `/login` may be a key that somebody has typed there.
 pub(super) fn kept(line: &str) -> &str {
     match Entered::from_line(line) {
         Entered::Builtin(BuiltinCommand { command: Builtin::Login, .. }, _, word) => word,

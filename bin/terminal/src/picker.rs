@@ -244,7 +244,14 @@ impl<T: Clone> Picker<T> {
         let first = self.selected.saturating_sub(count / 2);
         let first = first.min(self.found.len().saturating_sub(count));
         let shown: Vec<usize> = self.found.iter().copied().skip(first).take(count).collect();
-        let columns = self.columns(&shown, has_heads, width.saturating_sub(2));
+        let width_of_rows = width.saturating_sub(2);
+        let headed = self.columns(&shown, has_heads, width_of_rows);
+        // no column is left out for a heading
+        let has_heads = has_heads && headed.len() == self.heads.len();
+        let columns = match has_heads {
+            true => headed,
+            false => self.columns(&shown, false, width_of_rows),
+        };
         let mut query = Query::new(&self.query);
         let line = |(place, index): (usize, usize)| {
             let is_selected = first + place == self.selected;
@@ -385,7 +392,7 @@ mod tests {
         assert_eq!(
             marked(&headed.lines(60, 10, &theme()))[1..3],
             [
-                "{dim:  }                  {dim:context}  {dim:in / out}",
+                "{dim:  }{dim:}                  {dim:context}  {dim:in / out}",
                 "{selection:> }{selection:anthropic/}{selection:cl}{selection:aude}{selection:  }\
                  {selection:200k}{selection:     }{selection:$3 / $15}",
             ]

@@ -592,7 +592,7 @@ mod tests {
                     [theme.added_row, theme.added_word, theme.removed_row, theme.removed_word];
                 for ground in grounds.map(|it| rgb(it.bg.unwrap())) {
                     for style in [keyword, string, number, function, of_type] {
-                        check(style, ground, quiet);
+                        check(style, ground, 3.0);
                     }
                 }
             }
