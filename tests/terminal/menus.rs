@@ -318,7 +318,11 @@ fn commands_show_what_the_session_is() {
     for part in ["  Model and agent\n  /model [NAME]", "Shift-Tab, /approvals\n"] {
         assert!(help.contains(part), "{help:?}");
     }
-    terminal.press("/settings title\r").until("title").until("default").until_prompt();
+    terminal
+        .press("/settings title\r")
+        .until("title")
+        .until("LEFTFOLD_CONFIG_CONTENT:")
+        .until_prompt();
     leave(&mut terminal);
     site.assert_sound();
 }
