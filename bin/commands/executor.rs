@@ -46,7 +46,10 @@ fn options(args: &cli::Executor) -> anyhow::Result<Options> {
     };
     let (backend, why) = sandbox::of_executor(mode);
     if !why.is_empty() {
-        leftfold_runtime::note(&format!("leftfold: the sandbox is weaker than usual here: {why}"));
+        let remedy = sandbox::remedy();
+        leftfold_runtime::note(&format!(
+            "leftfold: the sandbox is weaker than usual here: {why}{remedy}"
+        ));
     }
     Ok(Options {
         certificate: args.tls_cert.clone(),

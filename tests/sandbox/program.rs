@@ -371,6 +371,8 @@ fn without_namespaces_landlock_is_told_once_and_confines() {
     let told = without_user_namespaces("setpriv --bounding-set=-sys_admin", "landlock");
     if let Some(told) = told {
         assert_eq!(told.matches("under Landlock").count(), 1, "{told}");
+        let line = told.lines().find(|line| line.contains("under Landlock")).unwrap();
+        assert!(["Allow user namespaces", "install bubblewrap"].iter().any(|it| line.contains(it)));
     }
 }
 

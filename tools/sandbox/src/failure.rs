@@ -1,15 +1,20 @@
 //! A step of the set-up that failed: its name in the kernel's words, its path and its error.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::json_path;
 
 /// The step that finds a link where the caller has seen none.
 pub(crate) const RESOLVE: &str = "resolve";
+
+/// Holds 1 where AppArmor restricts user namespaces (Ubuntu 23.10 and newer).
+const APPARMOR: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 
 /// A step that failed. The command has not been started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +50,25 @@ impl Failure {
 
     /// Advice for the user, if there is any.
     pub fn help(&self) -> Option<&'static str> {
+        let restricts = std::fs::read_to_string(APPARMOR).is_ok_and(|it| it.trim() == "1");
+        self.advice(restricts)
+    }
+
+    /// `restricts` says whether AppArmor lets only programs with a profile use user namespaces.
+    fn advice(&self, restricts: bool) -> Option<&'static str> {
         let step = self.step.as_str();
-        if step.starts_with("unshare") || step.ends_with("uid_map") || step.ends_with("setgroups") {
+        let file = self.path.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+        let is_map = matches!(file, Some("uid_map" | "gid_map" | "setgroups"));
+        let makes_namespaces = step.starts_with("unshare") || step == "write" && is_map;
+        let refusals = [Errno::ACCESS, Errno::PERM].map(|it| Some(it.raw_os_error()));
+        // Ubuntu makes the namespace, but takes all rights in it away
+        let is_refused = makes_namespaces || step.starts_with("mount") || step == "bwrap";
+        if restricts && is_refused && (step == "bwrap" || refusals.contains(&self.errno)) {
+            Some(
+                "Ubuntu's AppArmor lets only programs with a profile make namespaces: run `sudo apt install bubblewrap`, \
+                 and on Ubuntu 24.04 load the profile `bwrap-userns-restrict` of the package `apparmor-profiles`.",
+            )
+        } else if makes_namespaces {
             Some(
                 "Allow user namespaces: the sysctls `user.max_user_namespaces`, \
                  `kernel.unprivileged_userns_clone` and \
@@ -130,3 +152,30 @@ fn crash_point() {
 
 #[cfg(not(debug_assertions))]
 fn crash_point() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_names_apparmor_where_it_restricts_namespaces() {
+        const INSTALL: &str = "sudo apt install bubblewrap";
+        const ALLOW: &str = "user.max_user_namespaces";
+        for (step, path, errno, restricts, named) in [
+            ("write", "/proc/self/uid_map", Some(Errno::PERM), true, INSTALL),
+            ("write", "/proc/self/setgroups", Some(Errno::ACCESS), true, INSTALL),
+            ("mount private", "/", Some(Errno::ACCESS), true, INSTALL),
+            ("unshare", "", Some(Errno::PERM), true, INSTALL),
+            ("bwrap", "", None, true, INSTALL),
+            ("unshare", "", Some(Errno::NOSPC), true, ALLOW),
+            ("write", "/proc/self/uid_map", Some(Errno::PERM), false, ALLOW),
+            ("bwrap", "", None, false, "--bind-fd"),
+            ("mount proc", "/proc", Some(Errno::PERM), false, "masked paths"),
+        ] {
+            let (path, errno) = (Some(path.into()), errno.map(Errno::raw_os_error));
+            let failure = Failure { path, errno, ..Failure::new(step, "refused") };
+            let advice = failure.advice(restricts).unwrap();
+            assert!(advice.contains(named), "{failure:?} {restricts}: {advice}");
+        }
+    }
+}

@@ -33,7 +33,11 @@ pub(crate) fn of_turn(
         None => options_in(settings, worktree),
     };
     own.allow |= allow;
-    if let Some(problem) = problem(&own) {
+    // what helps an executor is known there
+    let has_remedy =
+        workplace.is_none() && matches!(own.backend, Backend::Landlock | Backend::None);
+    let remedy = if has_remedy { remedy() } else { String::new() };
+    if let Some(problem) = problem(&own, &remedy) {
         warnings::print_once(&[problem]);
     }
     if allow && !own.allows() {
@@ -99,6 +103,12 @@ pub fn of_executor(mode: SandboxMode) -> (Backend, String) {
         SandboxMode::Off => (Backend::Off, String::new()),
         SandboxMode::External => (Backend::External, String::new()),
     }
+}
+
+/// The advice that makes the strongest sandbox work on this machine, to be put at the end of a message that names its fault.
+pub fn remedy() -> String {
+    let advice = leftfold_tools::probe().rejected.first().and_then(|it| it.why.help());
+    advice.map(|advice| format!(". {advice}")).unwrap_or_default()
 }
 
 fn with_backend(settings: &Settings, backend: Backend, why: String) -> SandboxOptions {
@@ -189,17 +199,17 @@ fn found(probe: &Probe) -> (Backend, String) {
     (backend, why.join("; "))
 }
 
-/// A warning about a sandbox that is weaker than the usual one.
-fn problem(sandbox: &SandboxOptions) -> Option<String> {
+/// A warning about a sandbox that is weaker than the usual one, with its remedy.
+fn problem(sandbox: &SandboxOptions, remedy: &str) -> Option<String> {
     let why = &sandbox.why;
     match sandbox.backend {
         Backend::Landlock => Some(format!(
             "no namespaces here ({why}): commands run under Landlock and seccomp alone, and reach sockets of other \
-             programs and the metadata of your files; see `leftfold doctor`"
+             programs and the metadata of your files; see `leftfold doctor`{remedy}"
         )),
         Backend::None => Some(format!(
             "no sandbox here ({why}): every command asks; `\"sandbox\": \"off\"` in your settings runs them without, \
-             \"external\" says that a container around Leftfold is one"
+             \"external\" says that a container around Leftfold is one{remedy}"
         )),
         Backend::Off if !why.is_empty() => Some(format!("commands run without a sandbox: {why}")),
         Backend::Namespaces
