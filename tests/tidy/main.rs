@@ -100,6 +100,40 @@ fn only_the_tally_prints_the_count_of_a_promise() {
     assert_none("use `Tally`", &users(&["\"promise ", "\"promises "], tests));
 }
 
+/// The owner and the licence are chosen in `Cargo.toml`. `LEFTFOLD_GOLDEN=write` writes the address that it names into the other files.
+#[test]
+fn the_repository_and_the_licence_are_those_of_the_manifest() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let manifest = read("Cargo.toml");
+    let value = |key: &str| {
+        let start = format!("{key} = \"");
+        manifest.lines().find_map(|line| line.strip_prefix(&start)?.strip_suffix('"'))
+    };
+    let none = "No licence has been chosen for Leftfold yet.";
+    let readme = read("README.md").replace('\n', " ");
+    assert_eq!(readme.contains(none), value("license").is_none(), "README.md: {none}");
+    let repository = value("repository").unwrap();
+    let mut wrong = Vec::new();
+    for file in [".md", ".yml", ".yaml", ".sh", ".js", ".py", "Dockerfile"].map(files).concat() {
+        let text = read(&file);
+        // HOST/OWNER/leftfold, perhaps with more after it
+        let addresses = text.split("https://").skip(1).filter_map(|rest| {
+            let word =
+                rest.split(|it: char| !it.is_alphanumeric() && !"/.-_".contains(it)).next()?;
+            let parts: Vec<&str> = word.split('/').take(3).collect();
+            (parts.get(2) == Some(&"leftfold")).then(|| format!("https://{}", parts.join("/")))
+        });
+        let right = addresses.fold(text.clone(), |text, old| text.replace(&old, repository));
+        if right != text && std::env::var("LEFTFOLD_GOLDEN").is_ok_and(|it| it == "write") {
+            std::fs::write(root.join(&file), right).unwrap();
+        } else if right != text {
+            wrong.push(file);
+        }
+    }
+    assert_none(&format!("no {repository}; LEFTFOLD_GOLDEN=write corrects it"), &wrong);
+}
+
 /// One page has every promise: its row names what is not covered and tests that exist. The rules of ARCHITECTURE.md are rows too.
 #[test]
 fn every_promise_names_its_test() {
