@@ -102,11 +102,7 @@ line=$(grep -E "$pattern" "$work/SHA256SUMS") || fail "SHA256SUMS names no archi
 [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || fail "SHA256SUMS names several archives for $arch"
 archive=${line#*  }
 download "$from/$archive" "$work/$archive" || fail "$from has no $archive"
-if command -v sha256sum >/dev/null; then
-    found=$(sha256sum "$work/$archive")
-else
-    found=$(shasum -a 256 "$work/$archive")
-fi
+found=$(sha256sum "$work/$archive")
 [ "${found%% *}" = "${line%% *}" ] || fail "$archive has the SHA-256 ${found%% *}, and not ${line%% *}: nothing was installed"
 say "the SHA-256 is right"
 

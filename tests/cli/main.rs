@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod exit_codes;
 mod hostile_text;
+mod install;
 mod instructions;
 mod limits;
 mod mentions;
