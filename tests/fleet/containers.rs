@@ -1,5 +1,5 @@
-//! The examples of `examples/fleet`: an executor in a container of bubblewrap is started; the files for containers are checked
-//! by the schemas of their tools, and their commands by the program.
+//! The examples of `examples/fleet`: an executor in a container of bubblewrap is started; the files for containers, and those
+//! for GitHub Actions in `examples/ci`, are checked by the schemas of their tools, and the commands for containers by the program.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -31,7 +31,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_files_for_containers_have_the_form_of_their_tools() {
+fn the_files_for_containers_and_workflows_have_the_form_of_their_tools() {
     let Some(validator) = Validator::installed() else { return };
     let body = |name: &str, format, text: String| Body {
         format,
@@ -39,15 +39,24 @@ fn the_files_for_containers_have_the_form_of_their_tools() {
         body: text.into(),
     };
     let (compose, kubernetes) = (text("compose.yaml"), text("kubernetes.yaml"));
+    // as JSON: in the YAML of Python, the member `on` is the value true
+    let workflow = |name: &str| {
+        let text = std::fs::read_to_string(root().join("examples/ci").join(name)).unwrap();
+        serde_saphyr::from_str::<Value>(&text).unwrap().to_string()
+    };
+    let release = workflow("release.yml");
     let refused = validator.refused(&[
         body("compose", "compose", compose.clone()),
         body("kubernetes", "kubernetes", kubernetes.clone()),
+        body("leftfold.yml", "workflow", workflow("leftfold.yml")),
+        body("release.yml", "workflow", release.clone()),
+        body("wrong", "workflow", release.replace("runs-on", "run-on")),
         body("wrong", "compose", compose.replace("pids_limit", "pid_limit")),
         body("wrong", "kubernetes", kubernetes.replace("replicas: 3", "replicas: three")),
         body("wrong", "kubernetes", kubernetes.replace("podSelector", "podsSelector")),
     ]);
     assert!(refused.iter().all(|(name, _)| name == "wrong"), "{refused:#?}");
-    assert_eq!(refused.len(), 3);
+    assert_eq!(refused.len(), 4);
 }
 
 #[test]

@@ -152,17 +152,17 @@ def ids_as_bytes(value: object) -> object:
     }
 
 
-class Compose:
-    """A Compose file, by the schema of its specification."""
+class Published:
+    """A file of a tool, by the schema that its makers have published, as the package check-jsonschema has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         import jsonschema
         import yaml
 
         self.load = yaml.safe_load
-        # the package itself needs others, its schema does not
+        # the package itself needs others, its schemas do not
         package = pathlib.Path(importlib.util.find_spec("check_jsonschema").origin).parent
-        schema = json.loads((package / "builtin_schemas/vendor/compose-spec.json").read_text())
+        schema = json.loads((package / f"builtin_schemas/vendor/{name}.json").read_text())
         self.validator = jsonschema.validators.validator_for(schema)(schema)
 
     def faults(self, text: str) -> list[list[str]]:
@@ -205,7 +205,7 @@ class Training:
         return found + faults(self.request, line | self.added)
 
 
-def faults(adapter: pydantic.TypeAdapter | BedrockBody | Training | Compose, body: object) -> list[list[str]]:
+def faults(adapter: pydantic.TypeAdapter | BedrockBody | Training | Published, body: object) -> list[list[str]]:
     """The faults of one body, the deepest first: in a union only the closest alternative is of interest."""
     if not isinstance(adapter, pydantic.TypeAdapter):
         return adapter.faults(body)
@@ -233,7 +233,8 @@ ADAPTERS = {
     "atif": lambda: pydantic.TypeAdapter(trajectory()),
     "bedrock": BedrockBody,
     "otlp": Otlp,
-    "compose": Compose,
+    "compose": lambda: Published("compose-spec"),
+    "workflow": lambda: Published("github-workflows"),
     "kubernetes": Kubernetes,
     "openai-training": lambda: Training(
         {"messages", "tools"},
@@ -249,7 +250,7 @@ ADAPTERS = {
 
 
 @functools.cache
-def adapter(name: str) -> pydantic.TypeAdapter | BedrockBody | Otlp | Training | Compose | Kubernetes:
+def adapter(name: str) -> pydantic.TypeAdapter | BedrockBody | Otlp | Training | Published | Kubernetes:
     return ADAPTERS[name]()
 
 
