@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,10 +106,27 @@ fn file(worktree: &Path) -> anyhow::Result<PathBuf> {
 /// others. The device is left out, since its number may change when the machine starts. `None`: nothing is there, or it
 /// is on another machine.
 fn identity(worktree: &Path) -> Option<String> {
-    let git = worktree.join(".git").symlink_metadata();
-    let found = git.or_else(|_| worktree.symlink_metadata()).ok()?;
+    let (inode, made) =
+        inode_and_birth(&worktree.join(".git")).or_else(|| inode_and_birth(worktree))?;
+    Some(format!("{inode:x}-{made:x}"))
+}
+
+/// A file's inode, and when it was made, in nanoseconds since 1970. Built for musl, the standard library does not know that time.
+#[cfg(target_os = "linux")]
+fn inode_and_birth(file: &Path) -> Option<(u64, u128)> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let found = statx(CWD, file, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
+    let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    let made = Duration::new(found.stx_btime.tv_sec.try_into().ok()?, found.stx_btime.tv_nsec);
+    has_birth.then(|| (found.stx_ino, made.as_nanos()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn inode_and_birth(file: &Path) -> Option<(u64, u128)> {
+    let found = file.symlink_metadata().ok()?;
     let made = found.created().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(format!("{:x}-{:x}", found.ino(), made.as_nanos()))
+    Some((std::os::unix::fs::MetadataExt::ino(&found), made.as_nanos()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
