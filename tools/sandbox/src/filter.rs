@@ -52,8 +52,9 @@ const OPEN_TREE_ATTR: i64 = 467;
 
 #[cfg(target_arch = "x86_64")]
 const DENIED_HERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_kexec_file_load];
+/// `kexec_file_load`, whose number the crate `libc` does not know with musl.
 #[cfg(target_arch = "aarch64")]
-const DENIED_HERE: &[i64] = &[libc::SYS_kexec_file_load];
+const DENIED_HERE: &[i64] = &[294];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const DENIED_HERE: &[i64] = &[];
 
