@@ -119,7 +119,7 @@ fn inode_and_birth(file: &Path) -> Option<(u64, u128)> {
     let found = statx(CWD, file, AtFlags::SYMLINK_NOFOLLOW, wanted).ok()?;
     let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     let made = Duration::new(found.stx_btime.tv_sec.try_into().ok()?, found.stx_btime.tv_nsec);
-    has_birth.then(|| (found.stx_ino, made.as_nanos()))
+    has_birth.then_some((found.stx_ino, made.as_nanos()))
 }
 
 #[cfg(not(target_os = "linux"))]
