@@ -181,10 +181,7 @@ fn without_own_codes(raw: &str) -> String {
         let (codes, rest) = (&piece[..=end], &piece[end + 1..]);
         let numbers = codes.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let known = match &codes[end..] {
-            "m" => numbers.split(';').all(|n| {
-                matches!(n, "" | "0" | "1" | "2" | "3" | "4" | "7" | "9")
-                    || n.parse().is_ok_and(|n: u8| (30..38).contains(&n))
-            }),
+            "m" => is_style(numbers),
             "A" | "B" | "C" | "J" | "K" => numbers.parse::<u16>().is_ok() || numbers.is_empty(),
             "h" | "l" => matches!(numbers, "?2004" | "?2026" | "?1004" | "?25" | "?7"),
             "u" => matches!(numbers, ">1" | "<"),
@@ -194,6 +191,24 @@ fn without_own_codes(raw: &str) -> String {
         out += rest;
     }
     out.replace('\r', "")
+}
+
+/// Whether a screen with 256 colours draws text in this style.
+fn is_style(codes: &str) -> bool {
+    let mut codes = codes.split(';');
+    while let Some(code) = codes.next() {
+        let is_known = match code {
+            "" | "0" | "1" | "2" | "3" | "4" | "7" | "9" => true,
+            "38" | "48" => {
+                codes.next() == Some("5") && codes.next().is_some_and(|n| n.parse::<u8>().is_ok())
+            }
+            _ => code.parse().is_ok_and(|n: u8| (30..38).contains(&n)),
+        };
+        if !is_known {
+            return false;
+        }
+    }
+    true
 }
 
 #[test]
