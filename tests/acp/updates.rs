@@ -119,7 +119,7 @@ fn a_call_is_shown_while_the_model_writes_it() {
     let calls = kinds(&editor, &session, "tool_call");
     // without a status it is pending
     assert_eq!((calls.len(), &calls[0]["status"]), (1, &Value::Null), "{calls:?}");
-    assert!(calls[0]["title"].as_str().unwrap().starts_with("write ("), "{calls:?}");
+    assert!(calls[0]["title"].as_str().unwrap().starts_with("writing a file ("), "{calls:?}");
     // all updates are of that call: first its size, then its arguments, at last its end
     let about = kinds(&editor, &session, "tool_call_update");
     assert!(about.iter().all(|update| update["toolCallId"] == calls[0]["toolCallId"]), "{about:?}");

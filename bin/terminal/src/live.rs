@@ -416,9 +416,7 @@ impl App {
         };
         let written = self.blocks.written_tokens();
         let what = match (purpose, session.writing().last()) {
-            (Purpose::Turn, Some(input)) => {
-                format!("writing {}", clean_line(&words::written(input)))
-            }
+            (Purpose::Turn, Some(input)) => clean_line(&words::written(input)),
             (Purpose::Turn, None) if self.blocks.reasoning_tokens() > 0 => "thinking".to_owned(),
             // the text itself shows that it lives
             (Purpose::Turn, None) if text_at.is_some() && time.since(since) < NOTICED => {

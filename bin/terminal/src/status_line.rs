@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn unusual_modes_stand_out() {
         let theme = crate::render::tests::theme();
-        let style = |mode, item| {
+        let style = |mode: Mode, item: StatusItem| {
             let denies_edits = mode == Mode::DeniesEdits;
             StatusLine { mode, denies_edits, ..StatusLine::default() }.style(item, &theme)
         };

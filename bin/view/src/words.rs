@@ -215,7 +215,7 @@ pub fn written(input: &StreamedInput) -> String {
         || format!("a call of {}", shorten(&input.name, 40)),
         |(.., arguments)| (*arguments).to_owned(),
     );
-    format!("{what} ({})", bytes(input.bytes))
+    format!("writing {what} ({})", bytes(input.bytes))
 }
 
 #[cfg(test)]
@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn a_call_that_is_written_is_named_by_its_arguments() {
         for (name, expected) in [
-            ("write", "a file (1.2 kB)"),
-            ("todowrite", "the todo list (1.2 kB)"),
-            ("srv_put", "a call of srv_put (1.2 kB)"),
+            ("write", "writing a file (1.2 kB)"),
+            ("todowrite", "writing the todo list (1.2 kB)"),
+            ("srv_put", "writing a call of srv_put (1.2 kB)"),
         ] {
             let name = name.to_owned();
             let input = StreamedInput { id: String::new(), name, bytes: 1_234 };
