@@ -1,5 +1,6 @@
 //! `packaging/install.sh` with releases that a test makes. `packaging/test` installs the real ones.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -30,7 +31,7 @@ fn release(site: &Site, version: &str, files: &[&str]) {
     }
     std::fs::create_dir_all(&downloads).unwrap();
     let pack = "chmod +x $1/bin/leftfold; rm -f $2/*; tar -czf $2/$1.tar.gz $1; cd $2; sha256sum * >SHA256SUMS";
-    let mut sh = Command::new("sh");
+    let mut sh = Command::new("/bin/sh");
     sh.args(["-ceu", pack, "sh", &name]).arg(&downloads).current_dir(site.path(""));
     assert!(sh.status().unwrap().success());
 }
@@ -41,9 +42,10 @@ fn sh(site: &Site, script: &Path, args: &[&str]) -> Output {
     std::fs::create_dir_all(&programs).unwrap();
     let curl = "#!/bin/sh\nfor last; do :; done\ncp \"$RELEASES${last#https://test}\" \"$5\"\n";
     std::fs::write(programs.join("curl"), curl).unwrap();
-    assert!(Command::new("chmod").arg("+x").arg(programs.join("curl")).status().unwrap().success());
+    let executable = PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(programs.join("curl"), executable).unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let mut sh = Command::new("sh");
+    let mut sh = Command::new("/bin/sh");
     sh.arg(script).args(args).env_clear().env("PATH", path).env("HOME", home);
     sh.env("RELEASES", site.path("releases")).output().unwrap()
 }

@@ -74,7 +74,7 @@ impl CallBlock<'_> {
         format!("{} {}", self.name(), self.subject()).trim_end().to_owned()
     }
 
-    /// What the call is about, in one line.
+    /// The main argument of the call, in one line.
     pub(super) fn subject(self) -> String {
         let brief = visible(&words::subject(&self.call.name, &self.call.input));
         let mut lines = brief.trim().lines();

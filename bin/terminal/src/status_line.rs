@@ -17,7 +17,7 @@ pub(super) struct StatusLine {
     pub(super) agent: String,
     pub(super) model: String,
     pub(super) variant: Option<String>,
-    /// What is asked before it is done, in words.
+    /// The calls that need an answer first, in words.
     pub(super) permissions: &'static str,
     mode: Mode,
     /// The rules deny all edits, as those of the agent `plan` do.
@@ -106,7 +106,7 @@ impl StatusLine {
     }
 }
 
-/// What the rules ask about, by their verdicts on edits, on commands and on what is outside the project.
+/// The calls that need an answer first, by the verdicts of the rules on edits, on commands and on paths outside the project.
 fn asks(edit: Action, bash: Action, outside: Action) -> &'static str {
     match (edit, bash, outside) {
         (Action::Ask, Action::Ask, _) => "asks before edits and commands",
